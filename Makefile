@@ -1,0 +1,19 @@
+# Each target is one command of tools/course.py, which works without make as well.
+PYTHON ?= python3
+
+.PHONY: help site serve test lab notebooks check evidence bench lock
+
+help:
+	@$(PYTHON) tools/course.py --help
+
+site serve lab check bench:
+	@$(PYTHON) tools/course.py $@
+
+# make test            everything        make test ONLY="tests/unit -k causal"
+# make notebooks       run all again     make notebooks ONLY=03
+test notebooks evidence:
+	@$(PYTHON) tools/course.py $@ $(ONLY)
+
+# Write the versions of this environment into requirements.txt and requirements-site.txt.
+lock:
+	@.venv/bin/python -m tools.lock

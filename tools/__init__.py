@@ -1,0 +1,1 @@
+"""Tools that turn the manuscript into notebooks, a website and proof."""
