@@ -1,0 +1,4 @@
+"""From the manuscript in ``book/`` to the notebooks, and back.
+
+``python -m tools.notebooks build | check | pull | evidence``; ``cli`` describes each.
+"""

@@ -1,0 +1,42 @@
+"""Which files of the package a notebook depends on, and their fingerprints."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from .book import PACKAGE
+from .code import fingerprint
+from .files import digest, read
+
+# They draw what was computed; they cannot move a number.
+DRAWING = ("plots.py", "widgets/")
+DATA = {".mplstyle", ".json", ".csv", ".txt"}
+
+
+def of_run(root: Path, modules: Iterable[str]) -> list[str]:
+    """Return the files, below the root, of the modules that a run loaded and of the package's data."""
+    package = root / PACKAGE
+    data = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*")
+        if path.suffix in DATA and "widgets" not in path.relative_to(package).parts
+    ]
+    return [f"{PACKAGE}/{name}" for name in sorted({*modules, *data})]
+
+
+def hashes(root: Path, files: Iterable[str]) -> dict[str, str]:
+    """Return the fingerprint of each file; ``""`` where it is gone."""
+    return {name: _hash(root / name) for name in files}
+
+
+def moving(files: dict[str, str]) -> dict[str, str]:
+    """Return those files that can move a number."""
+    drawing = tuple(f"{PACKAGE}/{name}" for name in DRAWING)
+    return {
+        name: value for name, value in files.items() if name.endswith(".py") and not name.startswith(drawing)
+    }
+
+
+def _hash(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    return fingerprint(read(path)) if path.suffix == ".py" else digest(read(path))
