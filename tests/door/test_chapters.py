@@ -1,0 +1,151 @@
+"""The list of lessons agrees with the files, and the tables with the list."""
+
+import pytest
+
+from tools import chapters
+
+LIST = """\
+- part: I
+  title: Why
+  lessons:
+    - {slug: 01_first, title: The first, question: "Why?", status: here}
+    - {slug: 02_second, title: The second, question: "How?", status: planned}
+"""
+CONFIG = "repository:\n  url: https://github.com/example/course\n  branch: trunk\n"
+TOC = "root: book/pages/index\nchapters:\n  - file: notebooks/01_first\n  - file: exercises/01_first\n"
+PAGE = f"# Course\n\nBefore.\n\n{chapters.BEGIN}\n{chapters.END}\n\nAfter.\n"
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A small course with one lesson that is here and one that is planned."""
+    for name, text in {
+        "book/chapters.yml": LIST,
+        "book/lessons/01_first.py": "# %% [markdown]\n# # The first\n#\n# Why?\n",
+        "book/exercises/01_first.py": "# %% [markdown]\n# # Exercises\n",
+        "book/pages/index.md": PAGE,
+        "README.md": PAGE,
+        "_config.yml": CONFIG,
+        "_toc.yml": TOC,
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def edit(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_this_course_agrees_with_its_list():
+    assert chapters.problems() == []
+
+
+def test_this_course_has_its_tables_filled():
+    assert chapters.fill(check=True) == []
+
+
+def test_the_list_holds_the_whole_syllabus_in_six_parts():
+    parts = chapters.read()
+    assert [part.number for part in parts] == ["I", "II", "III", "IV", "V", "VI"]
+    assert [lesson.number for lesson in chapters.lessons_of(parts)] == list(range(1, 20))
+
+
+def test_every_question_is_one_question():
+    for lesson in chapters.lessons_of(chapters.read()):
+        assert lesson.question.count("?") == 1 and lesson.question.endswith("?")
+
+
+def test_filling_keeps_the_rest_of_the_page_and_is_stable(course):
+    assert chapters.fill(course) == ["README.md", "book/pages/index.md"]
+    text = (course / "README.md").read_text(encoding="utf-8")
+    assert text.startswith("# Course\n\nBefore.\n") and text.endswith("\n\nAfter.\n")
+    assert chapters.fill(course) == []
+
+
+def test_check_writes_nothing(course):
+    assert chapters.fill(course, check=True) == ["README.md", "book/pages/index.md"]
+    assert (course / "README.md").read_text(encoding="utf-8") == PAGE
+
+
+def test_only_what_exists_is_linked_and_from_where_the_page_lies(course):
+    chapters.fill(course)
+    readme = (course / "README.md").read_text(encoding="utf-8")
+    index = (course / "book/pages/index.md").read_text(encoding="utf-8")
+    assert (
+        "| 1. [The first](notebooks/01_first.ipynb) | Why? | [exercises](exercises/01_first.ipynb) · "
+        in readme
+    )
+    assert "[The first](../../notebooks/01_first.ipynb)" in index
+    assert "| 2. The second | How? | planned |" in readme
+    colab = "https://colab.research.google.com/github/example/course/blob/trunk/notebooks/01_first.ipynb"
+    assert f"[Colab]({colab})" in readme and f"[Colab]({colab})" in index
+
+
+def test_a_lesson_without_exercises_gets_no_link_to_them(course):
+    (course / "book/exercises/01_first.py").unlink()
+    chapters.fill(course)
+    assert "exercises/01_first" not in (course / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "complaint"),
+    [
+        ("book/chapters.yml", "status: planned", "status: here", "book/lessons/02_second.py is missing"),
+        ("book/chapters.yml", "status: planned", "status: here", "does not list notebooks/02_second"),
+        ("book/chapters.yml", "status: here", "status: planned", "marked as planned, but exists"),
+        ("book/lessons/01_first.py", "# # The first", "# # Another", "its first heading says 'Another'"),
+        ("_toc.yml", "notebooks/01_first", "notebooks/03_third", "03_third exists, but is not in the list"),
+        (
+            "_toc.yml",
+            "exercises/01_first",
+            "exercises/02_second",
+            "02_second is marked as planned, but exists",
+        ),
+    ],
+)
+def test_a_disagreement_is_found_and_nothing_is_written(course, name, old, new, complaint):
+    edit(course / name, old, new)
+    with pytest.raises(chapters.ChapterError, match=complaint):
+        chapters.fill(course)
+    assert (course / "README.md").read_text(encoding="utf-8") == PAGE
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("01_first,", "first,", "'first' is not a slug"),
+        ("02_second", "03_second", r"numbered 1, 2, 3, \.\.\. in order, not \[1, 3\]"),
+        ("status: here", "status: soon", "must be here or planned, not 'soon'"),
+        ('question: "Why?", ', "", "a lesson needs"),
+        ("  title: Why\n", "", "a part needs"),
+        ("lessons:\n", "lessons: [\n", "book/chapters.yml: not YAML"),
+    ],
+)
+def test_a_malformed_list_is_refused(course, old, new, complaint):
+    edit(course / "book/chapters.yml", old, new)
+    with pytest.raises(chapters.ChapterError, match=complaint):
+        chapters.read(course)
+
+
+@pytest.mark.parametrize(
+    "marks", ["", chapters.BEGIN, f"{chapters.END}\n{chapters.BEGIN}", 2 * chapters.BEGIN]
+)
+def test_a_page_without_its_marks_is_refused(course, marks):
+    (course / "README.md").write_text(f"# Course\n{marks}\n", encoding="utf-8")
+    with pytest.raises(chapters.ChapterError, match=r"README\.md: it needs one"):
+        chapters.fill(course)
+
+
+def test_the_command_line_fails_on_a_difference(course, monkeypatch, capsys):
+    monkeypatch.setattr(chapters, "ROOT", course)
+    assert chapters.main(["--check"]) == 1
+    assert "README.md: out of date" in capsys.readouterr().out
+    assert chapters.main([]) == 0
+    assert chapters.main(["--check"]) == 0
+    (course / "_config.yml").write_text("title: x\n", encoding="utf-8")
+    assert chapters.main(["--check"]) == 1
+    assert "no repository.url" in capsys.readouterr().err
