@@ -1,0 +1,12 @@
+"""Widgets of the course: one folder each, with a Python class, an ES module and a style sheet.
+
+A widget computes in the browser, so the same one works in Jupyter, in Colab and on the website, where no
+kernel runs. Each class has a method that computes the same numbers in Python; tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from .attention_explorer import AttentionExplorer
+from .gradient_explorer import GradientExplorer
+
+__all__ = ["AttentionExplorer", "GradientExplorer"]
