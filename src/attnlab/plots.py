@@ -285,9 +285,9 @@ def small_multiples(
     row_labels = _labels(rows, count_rows, "rows")
     column_labels = _labels(columns, count_columns, "columns")
     allowed = None if mask is None else np.broadcast_to(_numbers(mask).astype(bool), maps[0].shape)
-    across = min(len(maps), 4)
+    across = len(maps) if len(maps) < 4 else 2 if len(maps) == 4 else 4  # four read better as two by two
     down = math.ceil(len(maps) / across)
-    side = {1: 3.6, 2: 3.2}.get(across, 2.1)  # inches
+    side = {1: 3.6, 2: 2.8}.get(across, 2.1)  # inches
     cell = side / max(maps[0].shape)
     figure = Figure(figsize=(across * side + 1.0, down * cell * count_rows + 1.0))
     grid = figure.subplots(down, across, squeeze=False)

@@ -17,9 +17,9 @@ COLAB = {
     "torch": "2.11.0",
     "numpy": "2.1.0",
     "ipython": "7.34.0",
-    "matplotlib": "3.10.0",
-    "tqdm": "4.67.1",
 }
+#: What else the package needs, and what brings it to Colab in any version that meets these floors.
+BROUGHT_BY = {"matplotlib": "Colab", "tqdm": "Colab", "filelock": "torch", "platformdirs": "jupyter-core"}
 
 
 def pins(file):
@@ -54,7 +54,7 @@ def test_the_site_pins_are_part_of_all_pins():
 
 def test_the_floors_admit_what_colab_ships():
     run = {canonicalize_name(r.name): r.specifier for r in groups()["run"]}
-    assert set(run) == set(COLAB), "state Colab's version of each package that attnlab needs"
+    assert set(run) == {*COLAB, *BROUGHT_BY}, "say how each package that attnlab needs comes to Colab"
     for name, version in COLAB.items():
         assert run[name].contains(version), f"{name} {version} does not meet {run[name]}"
 
