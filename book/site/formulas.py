@@ -1,0 +1,92 @@
+"""Formulas become MathML when the site is built: no script is needed, and a slip in TeX stops the build."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from docutils import nodes
+from math_core import LatexError, LatexToMathML
+from myst_parser.mdit_to_docutils.sphinx_ import SphinxRenderer
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+from sphinx.writers.html5 import HTML5Translator
+
+LOGGER = logging.getLogger(__name__)
+
+#: Environments that fill the line and number their rows, and those of the same shape that are only as wide as
+#: what they hold: a page numbers its equations itself, and the box around a wide formula scrolls.
+COMPACT = {
+    "align": "aligned",
+    "split": "aligned",
+    "gather": "gathered",
+    "multline": "gathered",
+    "equation": "gathered",
+}
+#: What closes a phrase and must not begin a line.
+CLOSING = re.compile(r"[,.:;?!)\]’”]")
+WORD_JOINER = "\N{WORD JOINER}"
+ENVIRONMENT = re.compile(r"\\(begin|end)\{(" + "|".join(COMPACT) + r")\*?\}")
+
+
+def cell_of(node: nodes.Element) -> str:
+    """Which cell of a notebook a formula is in: MyST-NB counts the lines of the n-th cell from 10000 n."""
+    cell = (node.line or 0) // 10000
+    return f" in cell {cell}" if cell else ""
+
+
+def convert(translator: HTML5Translator, node: nodes.Element, tex: str, *, display: bool) -> str:
+    """MathML for ``tex``; where it cannot be read, a warning that names page and line, and the TeX itself."""
+    try:
+        return LatexToMathML(fancy_error=False).convert_with_local_state(tex, displaystyle=display)
+    except LatexError as error:
+        LOGGER.warning("formula %r%s: %s", tex[:80], cell_of(node), error, location=node, type="formula")
+        return f'<code class="formula-error">{html.escape(tex)}</code>'
+
+
+def block_tex(node: nodes.math_block) -> str:
+    """TeX of a displayed formula with its environments made compact and its lines, if any, aligned."""
+    tex = ENVIRONMENT.sub(lambda match: f"\\{match[1]}{{{COMPACT[match[2]]}}}", node.astext()).strip()
+    tex = re.sub(r"\\label\{[^}]*\}", "", tex)
+    if "\\\\" in tex and "\\begin{" not in tex:
+        tex = f"\\begin{{aligned}}{tex}\\end{{aligned}}"
+    return tex
+
+
+def visit_math(translator: HTML5Translator, node: nodes.math) -> None:
+    """A formula in a line of text, kept with the sign that follows it: no line starts with a comma."""
+    mathml = convert(translator, node, node.astext(), display=False)
+    after = node.parent[node.parent.index(node) + 1 :][:1]
+    joined = any(isinstance(text, nodes.Text) and CLOSING.match(text) for text in after)
+    translator.body.append(mathml + WORD_JOINER if joined else mathml)
+    raise nodes.SkipNode
+
+
+def visit_math_block(translator: HTML5Translator, node: nodes.math_block) -> None:
+    """A box that holds the formula and, beside it, the number by which the text refers to it."""
+    translator.body.append(translator.starttag(node, "div", CLASS="formula"))
+    mathml = convert(translator, node, block_tex(node), display=True)
+    translator.body.append(f'<div class="scroll" data-name="Formula">{mathml}</div>')
+    if node.get("number"):
+        number = get_node_equation_number(translator, node)
+        label = f"({number})"
+        if node.get("ids"):
+            label = f'<a href="#{node["ids"][0]}" title="Link to this equation">{label}</a>'
+        translator.body.append(f'<span class="equation-number">{label}</span>')
+    translator.body.append("</div>\n")
+    raise nodes.SkipNode
+
+
+def steady_label(renderer: SphinxRenderer) -> str:
+    """Label for a numbered amsmath block: its place on the page, where MyST would draw a random one."""
+    count = getattr(renderer.document, "numbered_blocks", 0) + 1
+    renderer.document.numbered_blocks = count
+    return f"{renderer.sphinx_env.docname}-{count}"
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    SphinxRenderer._random_label = steady_label  # two builds of the same text must give the same pages
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
