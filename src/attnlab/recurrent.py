@@ -65,7 +65,7 @@ def set_forget_bias(lstm: nn.LSTM, value: float) -> nn.LSTM:
         TypeError: if ``lstm`` is not an ``nn.LSTM``.
         ValueError: if it has no biases.
 
-    Source: Gers et al. 2000; Jozefowicz et al. 2015, section 3.2, who advise 1.
+    Source: Gers et al. 2000; Jozefowicz et al. 2015, who advise 1.
     """
     if not isinstance(lstm, nn.LSTM):
         raise TypeError(f"lstm: expected an nn.LSTM, which has a forget gate, got {type(lstm).__name__}")

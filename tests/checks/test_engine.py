@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import subprocess
 import sys
 import threading
 
@@ -565,3 +566,17 @@ def test_definitions_that_cannot_work_are_refused(make):
         make(mistakes=[AXIS, AXIS])
     with pytest.raises(ValueError, match="known mistakes"):
         make(mistakes=[AXIS], untouched=("other",))
+
+
+def test_what_torch_replaces_itself_is_not_held_against_the_learner():
+    """Making an optimizer for the first time makes torch wrap ``manual_seed``."""
+    program = (
+        "import torch\nfrom attnlab.checks import guard\nbefore = torch.manual_seed\n"
+        "torch.optim.Adam(torch.nn.Linear(2, 2).parameters())\n"
+        "assert torch.manual_seed is not before, 'torch no longer does this'\n"
+        "with guard.original_functions() as names: print(names)\n"
+        "torch.manual_seed = lambda seed: None\n"
+        "with guard.original_functions() as names: print(names)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "['torch.manual_seed']"]

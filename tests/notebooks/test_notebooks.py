@@ -43,6 +43,15 @@ def test_every_code_cell_was_run(path):
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_code_fits_the_page(path):
+    """A longer line would be cut off at the edge of a code cell, and with it the shape at its end."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    written = [cell for cell in cells if "setup" not in cell.metadata.get("tags", [])]
+    lines = [line for cell in written for line in cell.source.split("\n")]
+    assert [line for line in lines if len(line) > 95] == []
+
+
 def notebook(path, *cells):
     """Write a notebook of (code, stored outputs)."""
     made = []

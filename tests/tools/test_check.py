@@ -187,7 +187,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
 def test_a_lesson_cited_twice_stands_once_on_the_page(built):
     page = built.read("notebooks/bibliography.md")
     assert (
-        "### Vaswani et al. (2017)\n\nAshish Vaswani, Noam Shazeer, Niki Parmar. *Attention Is All You "
+        "## Vaswani et al. (2017)\n\nAshish Vaswani, Noam Shazeer, Niki Parmar. *Attention Is All You "
         "Need*. NIPS." in page
     )
     assert (

@@ -119,8 +119,8 @@ def test_the_page_of_references(library):
     page = citations.page(
         library, [("01_x.ipynb", "One", "@c2014 [@a1997]"), ("02_x.ipynb", "Two", "@c2014 @d1990")]
     )
-    headings = [line for line in page.splitlines() if line.startswith("###")]
-    assert headings == ["### Cho et al. (2014b)", "### Elman (1990)", "### Hochreiter and Schmidhuber (1997)"]
+    headings = [line for line in page.splitlines() if line.startswith("##")]
+    assert headings == ["## Cho et al. (2014b)", "## Elman (1990)", "## Hochreiter and Schmidhuber (1997)"]
     assert (
         "Sepp Hochreiter, Jürgen Schmidhuber. *Long LSTM*. NC 9(8), 1735\u20131780. [doi:10.1/x<1>](https://doi.org/10.1/x%3C1%3E)"
         in page

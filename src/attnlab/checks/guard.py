@@ -10,6 +10,7 @@ import contextlib
 import math
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,7 @@ _OWNERS: tuple[tuple[str, Any], ...] = (
     ("torch.linalg", torch.linalg),
     ("math", math),
 )
+_TORCH = Path(torch.__file__).parent
 _BUILTINS = ("abs", "all", "any", "callable", "isinstance", "issubclass", "len", "max", "min", "sum", "zip")
 
 
@@ -42,6 +44,12 @@ _ORIGINAL.append(("builtins", builtins, {name: getattr(builtins, name) for name 
 _INHERITED = {name for base in torch.Tensor.__mro__[1:] for name in vars(base)} - set(vars(torch.Tensor))
 
 
+def _made_by_torch(function: Any) -> bool:
+    """Whether torch replaced its own function: it wraps ``manual_seed`` when the first optimizer is made."""
+    code = getattr(function, "__code__", None)
+    return code is not None and Path(code.co_filename).is_relative_to(_TORCH)
+
+
 @contextlib.contextmanager
 def original_functions() -> Iterator[list[str]]:
     """Put replaced functions back inside the block, and yield their names; outside, the notebook's stay."""
@@ -52,7 +60,8 @@ def original_functions() -> Iterator[list[str]]:
         for name, function in functions.items():
             if present.get(name) is not function:
                 changed.append((owner, name, present.get(name)))
-                names.append(f"{label}.{name}")
+                if not _made_by_torch(present.get(name)):
+                    names.append(f"{label}.{name}")
                 setattr(owner, name, function)
     # Methods that a tensor inherits are replaced by adding one to the class.
     for name in sorted(_INHERITED & set(vars(torch.Tensor))):
