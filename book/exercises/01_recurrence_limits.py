@@ -3,7 +3,7 @@
 #   kernelspec: {name: python3, display_name: Python 3, language: python}
 # ---
 
-# %% [markdown]
+# %% [markdown] tags=["exercise-only"]
 # # Exercises 1: The limits of recurrence
 #
 # Seven exercises on [lesson 1](../notebooks/01_recurrence_limits.ipynb). You write a recurrent network, bound its gradient,
@@ -14,6 +14,13 @@
 # are folded, and each says more than the one before.
 #
 # **How long:** about two hours for all seven. Each one says its difficulty, from 1 to 3.
+
+# %% [markdown] tags=["solution-only"]
+# # Solutions 1: The limits of recurrence
+#
+# The [exercises of lesson 1](../exercises/01_recurrence_limits.ipynb) with an answer to each. It is one answer of many: a check accepts
+# any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you read
+# its solution; what you found yourself, stays.
 
 # %%
 import contextlib

@@ -3,7 +3,7 @@
 #   kernelspec: {name: python3, display_name: Python 3, language: python}
 # ---
 
-# %% [markdown]
+# %% [markdown] tags=["exercise-only"]
 # # Exercises 3: Query, key, value
 #
 # Six exercises on [lesson 3](../notebooks/03_query_key_value.ipynb). You write attention as a function and as a
@@ -18,6 +18,13 @@
 #
 # The letters are those of the lesson: B sequences, T queries, S keys, and the widths $d_k$ and $d_v$.
 
+# %% [markdown] tags=["solution-only"]
+# # Solutions 3: Query, key, value
+#
+# The [exercises of lesson 3](../exercises/03_query_key_value.ipynb) with an answer to each. It is one answer of many: a check accepts
+# any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you read
+# its solution; what you found yourself, stays.
+
 # %%
 import math
 
@@ -28,7 +35,7 @@ from torch import Tensor, nn
 from attnlab import plots, seed
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.checks import check, progress
-from attnlab.checks.query_key_value_puzzle import colleague_weights
+from attnlab.checks.ch03_query_key_value.puzzle import colleague_weights
 
 # %% [markdown]
 # ## 1. The attention function
@@ -530,5 +537,5 @@ check("query_key_value.test_attention", test_attention)
 # Next comes lesson 4, on masks: who may look at whom. The paper behind these exercises is
 # @vaswani2017 (section 3.2.1).
 
-# %% tags=["nbval-ignore-output"]
+# %%
 progress("query_key_value")

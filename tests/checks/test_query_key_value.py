@@ -10,10 +10,10 @@ from torch import nn
 
 from attnlab.attention import SelfAttention, causal_mask, scaled_dot_product_attention
 from attnlab.checks import engine
-from attnlab.checks import query_key_value_references as references
 from attnlab.checks.catalogue import trials
+from attnlab.checks.ch03_query_key_value import references
+from attnlab.checks.ch03_query_key_value.puzzle import colleague_weights
 from attnlab.checks.engine import load_tasks
-from attnlab.checks.query_key_value_puzzle import colleague_weights
 
 # Time limits have their own tests: here a busy machine must not matter.
 evaluate = functools.partial(engine.evaluate, seconds=60)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnlab.checks import ch01_recurrence_limits as chapter
-from attnlab.checks import recurrence_references as references
+from attnlab.checks.ch01_recurrence_limits import references
 from attnlab.checks.engine import TASKS, evaluate
 
 PATIENT = 120.0  # seconds: a loaded machine must not fail a test

@@ -1,9 +1,9 @@
 """The front of the checks: ``check``, and everything that a chapter needs to define its tasks.
 
-**How a chapter's tasks are written** (``chNN_slug.py``; found by themselves, nothing to register by hand)::
+**How a chapter's tasks are written** (in the package ``chNN_slug``, which is found by its name)::
 
-    from .engine import (Between, Call, Choice, FunctionTask, JudgeTask, Mistake, ModuleTask, Near, ValueTask,
-                         WrongValue, expect_close, expect_pair, expect_tensor, normal)
+    from ..engine import (Between, Call, Choice, FunctionTask, JudgeTask, Mistake, ModuleTask, Near,
+                          ValueTask, WrongValue, expect_close, expect_pair, expect_tensor, normal)
 
     # (a) a function: a reference whose keyword switches turn mistakes on
     def _weights(scores, *, axis=-1):

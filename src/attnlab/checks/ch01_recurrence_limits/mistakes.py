@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .engine import Mistake, Near, WrongValue
+from ..engine import Mistake, Near, WrongValue
 
 RNN_STATES = [
     Mistake(

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .answers import Answer
-from .compare import expect_pair, expect_tensor
-from .modules import ModuleAnswer, load
-from .verdict import Failed
+from ..answers import Answer
+from ..compare import expect_pair, expect_tensor
+from ..modules import ModuleAnswer, load
+from ..verdict import Failed
 
 _PARTS = ("output", "weights")
 _MANY = (-1.0,)

@@ -5,7 +5,7 @@ A hint names what was done and points to the idea. It never says the line that s
 
 from __future__ import annotations
 
-from .tasks import Mistake
+from ..tasks import Mistake
 
 SCALE = (
     Mistake(

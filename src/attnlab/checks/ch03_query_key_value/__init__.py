@@ -10,9 +10,7 @@ from torch import Tensor
 
 from attnlab.contracts import rows_sum_to_one
 
-from . import query_key_value_mistakes as known
-from . import query_key_value_references as references
-from .engine import (
+from ..engine import (
     Call,
     Choice,
     Failed,
@@ -28,7 +26,9 @@ from .engine import (
     expect_tensor,
     normal,
 )
-from .query_key_value_dropout import Pattern, dropout_pattern
+from . import mistakes as known
+from . import references
+from .dropout import Pattern, dropout_pattern
 
 PARTS = ("output", "weights")
 

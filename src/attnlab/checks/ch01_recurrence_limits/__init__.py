@@ -7,17 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import recurrence_mistakes as mistakes
-from . import recurrence_references as references
-from .engine import (
+from ..engine import (
     FunctionTask,
     ValueTask,
     expect_close,
     expect_tensor,
     normal,
 )
-from .recurrence_answers import ForgetBiasTask, GradientJudgeTask, LossTask, NumberTask, uniform_layer
-from .verdict import Failed
+from ..verdict import Failed
+from . import mistakes, references
+from .kinds import ForgetBiasTask, GradientJudgeTask, LossTask, NumberTask, uniform_layer
 
 # --- a recurrent network by hand --------------------------------------------------------------------------
 

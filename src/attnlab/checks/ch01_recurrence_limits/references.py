@@ -2,7 +2,7 @@ r"""Right answers to the exercises of lesson 1, with switches that turn known mi
 
 The recurrence is :math:`h_t = \tanh(W h_{t-1} + U x_t + b)`. Axes: B = batch, T = positions, D = width of an
 input, H = width of the state. Each function here does what its exercise asks for; its keyword-only arguments
-make it wrong in one known way each, and the catalogue in ``ch01_recurrence_limits`` says which is which.
+make it wrong in one known way each, and the chapter's catalogue says which is which.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..recurrent import Kind, recurrent_layer
+from ...recurrent import Kind, recurrent_layer
 
 Step = Callable[[Tensor], Tensor]
 

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from .answers import Answer
-from .compare import expect_callable, normal, same
-from .judge import Implementation, JudgeTask
-from .tasks import FunctionTask, Mistake
-from .verdict import Failed, NothingYet
+from ..answers import Answer
+from ..compare import expect_callable, normal, same
+from ..judge import Implementation, JudgeTask
+from ..tasks import FunctionTask, Mistake
+from ..verdict import Failed, NothingYet
 
 Layer = TypeVar("Layer", bound=nn.Module)
 
