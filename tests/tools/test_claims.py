@@ -65,7 +65,7 @@ class Hostile:
         print,
         {1: {2: "x"}},
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_odd_values_never_raise(capsys, value):
     claim("x", value, at_least=0.5)
