@@ -38,8 +38,8 @@ from attnlab.positions import sinusoidal_positions
 from attnlab.tasks import recall
 from attnlab.widgets import GradientExplorer
 
+torch.manual_seed(seed(0))
 torch.set_num_threads(1)  # models this small are not faster on two
-torch.manual_seed(seed(0));
 
 # %% [markdown]
 # ## One step after another

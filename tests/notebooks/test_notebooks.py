@@ -119,6 +119,19 @@ def test_nbval_fails_on_a_changed_number_and_passes_noise(tmp_path):
     assert verdicts == expected, done.stdout + done.stderr
 
 
+def test_what_one_notebook_keeps_another_does_not_find(tmp_path):
+    code = (
+        "import os, pathlib\nkept = pathlib.Path(os.environ['ATTNLAB_HOME'])\n"
+        "print(kept.exists())\nkept.mkdir(parents=True)"
+    )
+    for name in ("first", "second"):
+        notebook(
+            tmp_path / f"{name}.ipynb", (code, [said("False\n")]), ("kept.exists()", [result("True", 2)])
+        )
+    done = nbval("-rA", tmp_path)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_an_endless_loop_fails_its_notebook_within_the_limit(tmp_path):
     loop = notebook(
         tmp_path / "loop.ipynb",

@@ -28,6 +28,7 @@ WORK = "book/exercises/01_back.py"
         ('print("later")', "import random\nrandom.seed(0)", 21, "random.seed(0): write seed(...)"),
         ('print("later")', "g = torch.Generator().manual_seed(3)", 20, "manual_seed(3): write seed(...)"),
         ('print("later")', "g = np.random.default_rng()", 20, "default_rng(): write seed(...)"),
+        ('print("later")', 'print("later");', 20, "a last semicolon"),
         ('print("later")', "plots.lines(x, y, x='a', y='b')", 20, "plots.lines(...) needs alt="),
         ('print("later")', "plots.show(figure, alt=' ')", 20, "plots.show(...) needs alt="),
         ('print("later")', "# BEGIN SOLUTION", 20, "a solution mark in a lesson"),

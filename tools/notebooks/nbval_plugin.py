@@ -1,7 +1,8 @@
 """A pytest plugin that lets nbval compare what matters: ``-p tools.notebooks.nbval_plugin``.
 
 nbval compares stderr, where progress bars and warnings go, and gives a cell's messages five seconds after its
-end, too few on a busy machine. Kernels get the environment that the build gives them.
+end, too few on a busy machine. Kernels get the environment that the build gives them, and each notebook a
+home of its own: what one keeps there, another must not find.
 """
 
 import atexit
@@ -13,9 +14,11 @@ from typing import Any
 import pytest
 
 from .execute import environment
+from .files import digest
 
 MESSAGE_TIMEOUT = 120
 ROOT = Path(__file__).resolve().parents[2]
+_HOMES = "ATTNLAB_HOMES"
 _session = ExitStack()
 
 
@@ -28,6 +31,14 @@ def pytest_configure(config: pytest.Config) -> None:
         atexit.register(_session.close)
         os.environ.pop("MPLBACKEND", None)
         os.environ.update(given)
+        os.environ[_HOMES] = given["ATTNLAB_HOME"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: Any) -> None:
+    """Give a notebook its own home, before its kernel starts."""
+    if type(item).__name__ == "IPyNbCell":
+        os.environ["ATTNLAB_HOME"] = str(Path(os.environ[_HOMES]) / digest(str(item.path)))
 
 
 def pytest_itemcollected(item: Any) -> None:

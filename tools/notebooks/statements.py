@@ -69,6 +69,9 @@ def read(manuscript: Manuscript) -> Statements:
         for line, text in code.fixed_seeds(tree) if evident else ():
             what = f"{text}: write seed(...) for the number, a run for evidence must be able to move it"
             manuscript.complaints.add(cell.line + line - 1, what)
+        if tree.body and cell.source.rstrip().endswith(";"):
+            what = "a last semicolon hides a result in Jupyter only: give the result a name"
+            manuscript.complaints.add(cell.line + cell.source.rstrip().count("\n"), what)
         for line, text in code.pictures_without_alt(tree):
             manuscript.complaints.add(
                 cell.line + line - 1, f"{text}(...) needs alt=: say what the picture shows"
