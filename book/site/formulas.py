@@ -26,8 +26,7 @@ COMPACT = {
     "equation": "gathered",
 }
 #: What closes a phrase and must not begin a line.
-CLOSING = re.compile(r"[,.:;?!)\]’”]")
-WORD_JOINER = "\N{WORD JOINER}"
+CLOSING = re.compile(r"[,.:;?!)\]’”]+")
 ENVIRONMENT = re.compile(r"\\(begin|end)\{(" + "|".join(COMPACT) + r")\*?\}")
 
 
@@ -55,12 +54,21 @@ def block_tex(node: nodes.math_block) -> str:
     return tex
 
 
+def keep_with_sign(app: Sphinx, doctree: nodes.document) -> None:
+    """Keep a formula together with the signs that close it: no line starts with a comma."""
+    for formula in list(doctree.findall(nodes.math)):
+        parent = formula.parent
+        place = parent.index(formula)
+        after = parent[place + 1] if place + 1 < len(parent) else None
+        closing = CLOSING.match(after) if isinstance(after, nodes.Text) else None
+        if closing:
+            kept = nodes.inline("", "", formula, nodes.Text(closing[0]), classes=["kept"])
+            parent[place : place + 2] = [kept, nodes.Text(after[closing.end() :])]
+
+
 def visit_math(translator: HTML5Translator, node: nodes.math) -> None:
-    """A formula in a line of text, kept with the sign that follows it: no line starts with a comma."""
-    mathml = convert(translator, node, node.astext(), display=False)
-    after = node.parent[node.parent.index(node) + 1 :][:1]
-    joined = any(isinstance(text, nodes.Text) and CLOSING.match(text) for text in after)
-    translator.body.append(mathml + WORD_JOINER if joined else mathml)
+    """A formula in a line of text."""
+    translator.body.append(convert(translator, node, node.astext(), display=False))
     raise nodes.SkipNode
 
 
@@ -87,6 +95,7 @@ def steady_label(renderer: SphinxRenderer) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("doctree-read", keep_with_sign)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     SphinxRenderer._random_label = steady_label  # two builds of the same text must give the same pages
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -47,6 +47,7 @@ def describe(app: Sphinx, doctree: nodes.document) -> None:
         from_output = alternatives.get(Path(image["uri"]).stem, "")
         if from_output:
             image["alt"] = from_output
+            image["classes"].append("figure")
         if not image.get("alt", "").strip():
             LOGGER.warning("picture %s has no text alternative", image["uri"], location=image, type="picture")
 
@@ -71,7 +72,10 @@ def visit_image(translator: HTML5Translator, image: nodes.image) -> None:
     if image["classes"]:
         attributes["class"] = " ".join(image["classes"])
     written = " ".join(f'{key}="{html.escape(value)}"' for key, value in attributes.items())
-    translator.body.append(f"<img {written}>")
+    boxed = "figure" in image["classes"]  # a figure of a cell scrolls by itself where the screen is narrow
+    translator.body.append(
+        f'<div class="scroll" data-name="Figure"><img {written}></div>' if boxed else f"<img {written}>"
+    )
 
 
 def depart_image(translator: HTML5Translator, image: nodes.image) -> None:
