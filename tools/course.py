@@ -126,8 +126,11 @@ def _playwright_browser() -> str | None:
     where += "with play() as p: print(p.chromium.executable_path)"
     for attempt in ("there", "downloaded"):
         if attempt == "downloaded":
+            say("Asking Playwright for its Chromium")
             get = [str(python()), "-m", "playwright", "install", "chromium"]
-            if subprocess.run(get, capture_output=True, timeout=600, check=False).returncode:
+            try:
+                subprocess.run(get, capture_output=True, timeout=600, check=True)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
                 return None
         asked = subprocess.run([str(python()), "-c", where], capture_output=True, text=True, check=False)
         path = asked.stdout.strip()

@@ -73,6 +73,19 @@ def test_then_playwrights_own(monkeypatch):
     assert course.find_browser() == "downloaded"
 
 
+@pytest.mark.parametrize(
+    "failure", [subprocess.CalledProcessError(1, "install"), subprocess.TimeoutExpired("install", 600)]
+)
+def test_a_download_that_fails_or_never_ends_is_no_browser(monkeypatch, failure):
+    def pretend(command, **options):
+        if "install" in command:
+            raise failure
+        return subprocess.CompletedProcess(command, 0, stdout="no/such/file\n")
+
+    monkeypatch.setattr(course.subprocess, "run", pretend)
+    assert course._playwright_browser() is None
+
+
 def test_then_debians_package_where_it_may_install_one(tmp_path, monkeypatch):
     steps = []
     package = tmp_path / "chromium"
