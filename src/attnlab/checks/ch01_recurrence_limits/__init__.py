@@ -203,7 +203,7 @@ def _(answer: Any, g: torch.Generator) -> None:
     untouched = FORGET_BIAS.adapt(lambda lstm, value: None)(_SMALL, seed, 1.0)
     after = answer(_SMALL, seed, 1.0)
     if torch.equal(after[0], untouched[0]):
-        raise Failed("nothing at all has changed")
+        raise Failed("the forget gate's bias has not changed")
     expect_close(after[1], untouched[1], "the other gates' biases")
     if not after[2]:
         raise Failed("the weights should stay as they are")
