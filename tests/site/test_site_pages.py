@@ -214,3 +214,13 @@ def test_the_address_of_the_site_leads_on_to_the_first_page(open_page: Callable[
     page = open_page("index.html")  # fails on a missing icon, too
     page.wait_for_url("**/book/pages/index.html")
     assert page.locator("h1").inner_text().startswith("Attention Lab")
+
+
+def test_a_figure_keeps_a_readable_width_on_a_phone_and_scrolls(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{LESSON}.html", width=390)
+    figure = page.locator(".cell_output img").first
+    figure.scroll_into_view_if_needed()
+    assert figure.evaluate("e => e.getBoundingClientRect().width") > 500
+    box = figure.locator("xpath=..")
+    assert box.evaluate("e => e.clientWidth") <= 390
+    assert box.get_attribute("tabindex") == "0" and "Figure" in (box.get_attribute("aria-label") or "")
