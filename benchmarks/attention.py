@@ -1,127 +1,106 @@
-"""Ratios of time and memory: attention with its weights, without them, PyTorch's module, and an LSTM.
+"""Multi-head self-attention, with its weights and without, against ``nn.MultiheadAttention``.
 
-Everything is measured side by side in one run on one thread, forward only. Times are process time, the best
-of several rounds in which the variants take turns, so that a busy machine disturbs all alike. Memory is the
-most that PyTorch's operators held at once beyond inputs and parameters. What one operator uses and frees
-inside itself is not seen; an LSTM is one operator, so its memory is left out.
+Forward runs in evaluation mode without gradients, where PyTorch's module is one operator: the counter of
+memory does not see inside it, so there the growth of the process is judged. Forward and backward runs in
+training mode, with the gradients of input and parameters. Both modules have equal parameters.
 
-    python -m benchmarks.attention
+    python -m benchmarks attention
 """
 
-import gc
-import platform
-import time
-import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from attnlab.attention import scaled_dot_product_attention
+from attnlab.multihead import MultiHeadAttention
+from benchmarks.harness import Report, Times, apart, milliseconds, ratio, take_turns
+from benchmarks.memory import MIB, Memory, in_mib, measure
 
 D_MODEL, NUM_HEADS = 256, 4
 LENGTHS = (128, 256, 512, 1024, 2048)
-ROUNDS = 5
-MIB = 2**20
+OURS, OURS_EXPLICIT = "ours, without weights", "ours, with weights"
+THEIRS, THEIRS_EXPLICIT = "nn.MultiheadAttention, without", "nn.MultiheadAttention, with"
+VARIANTS = (OURS, OURS_EXPLICIT, THEIRS, THEIRS_EXPLICIT)
+MODES = ("forward", "forward and backward")
 
 
-class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of every storage that operators make, for as long as it lives; keeps the peak."""
-
-    def __init__(self, known: list[Tensor]) -> None:
-        super().__init__()
-        self.live = self.peak = 0
-        self._seen = {tensor.untyped_storage().data_ptr() for tensor in known}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                self._count(leaf.untyped_storage())
-        return result
-
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        address, size = storage.data_ptr(), storage.nbytes()
-        if not address or address in self._seen:
-            return
-        self._seen.add(address)
-        self.live += size
-        self.peak = max(self.peak, self.live)
-        weakref.finalize(storage, self._release, address, size)
-
-    def _release(self, address: int, size: int) -> None:
-        self._seen.discard(address)
-        self.live -= size
+def modules() -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
+    """Ours and PyTorch's, with equal weights."""
+    theirs = nn.MultiheadAttention(D_MODEL, NUM_HEADS, batch_first=True)
+    return MultiHeadAttention.from_torch(theirs), theirs
 
 
-def variants(length: int) -> tuple[dict[str, Callable[[], object]], list[Tensor]]:
-    """The calls to compare at one length, and the tensors that are there before."""
-    generator = torch.Generator().manual_seed(length)
-    x = torch.randn(1, length, D_MODEL, generator=generator)  # (B, T, d_model)
-    w_in = torch.randn(3 * D_MODEL, D_MODEL, generator=generator) * D_MODEL**-0.5
-    w_out = torch.randn(D_MODEL, D_MODEL, generator=generator) * D_MODEL**-0.5
-    module = nn.MultiheadAttention(D_MODEL, NUM_HEADS, bias=False, batch_first=True).eval()
-    lstm = nn.LSTM(D_MODEL, D_MODEL, batch_first=True).eval()
-
-    def attention(need_weights: bool) -> Tensor:
-        """The same work as the module: projections, heads, attention, output projection."""
-        heads = (x @ w_in.T).view(1, length, 3, NUM_HEADS, -1).permute(2, 0, 3, 1, 4)  # (3, B, H, T, D)
-        output = scaled_dot_product_attention(*heads, need_weights=need_weights).output
-        return output.transpose(1, 2).reshape(1, length, D_MODEL) @ w_out.T
-
-    calls: dict[str, Callable[[], object]] = {
-        "with weights": lambda: attention(True),
-        "without weights": lambda: attention(False),
-        "nn.MultiheadAttention, with weights": lambda: module(x, x, x, average_attn_weights=False),
-        "nn.MultiheadAttention, without": lambda: module(x, x, x, need_weights=False),
-        "LSTM": lambda: lstm(x),
+def variants(length: int, mode: str) -> dict[str, Callable[[], object]]:
+    """The calls to compare at one length: each computes an output, and in the second mode its gradients."""
+    x = torch.randn(1, length, D_MODEL, generator=torch.Generator().manual_seed(length))  # (B, T, d_model)
+    ours, theirs = modules()
+    outputs: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+        OURS: lambda x: ours(x, need_weights=False),
+        OURS_EXPLICIT: lambda x: ours(x),
+        THEIRS: lambda x: theirs(x, x, x, need_weights=False),
+        THEIRS_EXPLICIT: lambda x: theirs(x, x, x, average_attn_weights=False),
     }
-    return calls, [x, w_in, w_out, *module.parameters(), *lstm.parameters()]
+    training = mode == MODES[1]
+    x.requires_grad_(training)
+    for module in (ours, theirs):
+        module.train(training)
+
+    def call(variant: str) -> object:
+        if not training:
+            with torch.inference_mode():
+                return outputs[variant](x)
+        module = ours if variant in (OURS, OURS_EXPLICIT) else theirs
+        # What else the call returns is held until the end, as by a caller who asked for it.
+        returned = outputs[variant](x)
+        return returned, torch.autograd.grad(returned[0].sum(), [x, *module.parameters()])
+
+    return {variant: partial(call, variant) for variant in VARIANTS}
 
 
-def seconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Least process time of each call; the calls take turns."""
-    best = dict.fromkeys(calls, float("inf"))
-    for round_number in range(ROUNDS + 1):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            if round_number > 0:  # the first round warms up
-                best[name] = min(best[name], time.process_time() - start)
-    return best
+def memory(variant: str, length: int, mode: str) -> Memory:
+    """Peak memory of one variant, in the process that this is called in."""
+    variants(8, mode)[variant]()  # whatever is loaded at the first call is loaded now
+    return measure(variants(length, mode)[variant])
 
 
-def peak_bytes(call: Callable[[], object], known: list[Tensor]) -> int:
-    gc.collect()
-    with LiveBytes(known) as counter:
-        call()
-    return counter.peak
-
-
-def main() -> None:
-    torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, {platform.machine()}, one thread, float32, forward only")
-    print(f"d_model {D_MODEL}, {NUM_HEADS} heads, one sequence of T tokens")
-    print(
-        "Ratios to attention without weights (the fused kernel): above 1 is slower, or takes more memory.\n"
+def run(report: Report, *, lengths: Sequence[int] = LENGTHS, rounds: int = 15) -> None:
+    """Print time and memory of every variant at every length, in both modes."""
+    report.title(
+        "attention: ours against nn.MultiheadAttention",
+        f"self-attention of one sequence of T tokens, d_model {D_MODEL}, {NUM_HEADS} heads, equal weights",
+        "time and counted: ratios to ours without weights; resident: growth of the process",
     )
-    print(f"{'T':>5}  {'variant':<36}{'time':>7}{'memory':>8}{'MiB':>9}")
-    for length in LENGTHS:
-        calls, known = variants(length)
-        with torch.inference_mode():
-            times = seconds(calls)
-            peaks = {name: peak_bytes(call, known) for name, call in calls.items() if name != "LSTM"}
-        for name in calls:
-            slower = times[name] / times["without weights"]
-            line = f"{length:>5}  {name:<36}{slower:>7.2f}"
-            if name in peaks:
-                line += f"{peaks[name] / peaks['without weights']:>8.2f}{peaks[name] / MIB:>9.2f}"
-            print(line)
-        print()
+    for mode in MODES:
+        report.line(f"\n{mode}")
+        report.line(
+            f"{'T':>5}  {'variant':<31}{'ms':>9}{'time':>7}{'counted':>9}{'MiB':>9}{'resident MiB':>14}"
+        )
+        for length in lengths:
+            times = take_turns(variants(length, mode), rounds=rounds)
+            found = apart(memory, [(variant, length, mode) for variant in VARIANTS])
+            _print_length(report, mode, length, times, dict(zip(VARIANTS, found, strict=True)))
 
 
-if __name__ == "__main__":
-    main()
+def _print_length(report: Report, mode: str, length: int, times: Times, found: dict[str, Memory]) -> None:
+    for variant in VARIANTS:
+        memory = found[variant]
+        report.line(
+            f"{length:>5}  {variant:<31}{milliseconds(times, variant):>9.2f}"
+            f"{ratio(times, variant, OURS):>7.2f}{memory.counted / found[OURS].counted:>9.2f}"
+            f"{memory.counted / MIB:>9.1f}{in_mib(memory.resident):>14}"
+        )
+    what = f"attention, {mode}, T = {length}"
+    words = f"time {report.at_most(f'{what}, time', ratio(times, OURS, THEIRS), 1.0)}"
+    ours, theirs = found[OURS], found[THEIRS]
+    if mode == MODES[1]:
+        words += f"; memory {report.at_most(f'{what}, memory', ours.counted / theirs.counted, 1.0)}"
+    elif ours.resident is not None and theirs.resident is not None:
+        share = ours.resident / max(theirs.resident, 1)
+        words += f"; resident memory {report.at_most(f'{what}, resident memory', share, 1.0)}"
+    report.line(f"       without weights, ours / nn.MultiheadAttention: {words}")
+    if length == 1024:
+        share = ours.counted / found[OURS_EXPLICIT].counted
+        words = report.at_most(f"{what}, memory of explicit", share, 0.3)
+        report.line(f"       ours, without weights / with: memory {words}")
+    report.line()

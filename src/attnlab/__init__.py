@@ -1,7 +1,12 @@
 """Attention Lab: the library of the course.
 
-The rooms, from the ground up: ``attention``, ``positions``, ``recurrent``, ``tasks``, ``training``,
-``contracts``, ``plots``, ``widgets`` and ``checks``. A module imports only from those before it.
+The rooms, from the ground up; a module imports only from those before it:
+
+- ``attention``, ``multihead``, ``positions``, ``layers``: the parts;
+- ``cache``, ``transformer``, ``decoder_only``, ``efficient``: what is built of them;
+- ``recurrent``: the baselines that attention is compared with;
+- ``tasks``, ``training``, ``contracts``: data, one training loop, properties that any attention must have;
+- ``claims``, ``plots``, ``widgets``, ``checks``: what lessons and exercises are made with.
 """
 
 from .claims import claim, seed

@@ -42,7 +42,8 @@ class AttentionOutput(NamedTuple):
         output: The weighted sums of the values, ``(..., T, d_v)``.
         weights: The attention weights ``(..., T, S)`` before dropout, so that every row sums to 1 (to 0 where
             the row may attend to nothing). None where they were not asked for.
-        scores: The scaled scores ``(..., T, S)`` before the mask. None where they were not asked for.
+        scores: The scaled scores ``(..., T, S)``, with a score bias but before the mask. None where they were
+            not asked for.
     """
 
     output: Tensor
@@ -56,6 +57,7 @@ def scaled_dot_product_attention(
     value: Tensor,
     mask: Tensor | None = None,
     *,
+    score_bias: Tensor | None = None,
     dropout_p: float = 0.0,
     need_weights: bool = True,
 ) -> AttentionOutput:
@@ -67,6 +69,8 @@ def scaled_dot_product_attention(
         value: ``(..., S, d_v)``.
         mask: Boolean, True = may attend; broadcasts to the scores, ``(..., T, S)``. A row that is False
             throughout gives an output of zeros and finite gradients.
+        score_bias: Finite numbers to add to the scaled scores, such as ALiBi's penalty on distance (Press et
+            al. 2022); broadcasts to the scores, ``(..., T, S)``. A key is hidden by the mask, not by a bias.
         dropout_p: Share of the weights set to zero at random; the rest grow by ``1 / (1 - dropout_p)``. It is
             applied whenever it is above zero: a module passes 0.0 in evaluation.
         need_weights: False leaves weights and scores out and lets PyTorch's fused kernel do the work.
@@ -80,14 +84,17 @@ def scaled_dot_product_attention(
 
     Source: Vaswani et al. 2017, section 3.2.1, equation 1.
     """
-    leading = _check_inputs(query, key, value, mask)
+    leading = _check_inputs(query, key, value, mask, score_bias)
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p: expected a probability between 0 and 1, got {dropout_p}")
     if not need_weights:
-        return AttentionOutput(_fused_output(query, key, value, mask, dropout_p, leading), None, None)
+        output = _fused_output(query, key, value, mask, score_bias, dropout_p, leading)
+        return AttentionOutput(output, None, None)
 
     # The query is scaled before the product, not the product after: in half precision that may overflow.
     scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)  # (..., T, S)
+    if score_bias is not None:
+        scores = scores + score_bias
     weights = _masked_softmax(scores, mask)  # (..., T, S)
     dropped = F.dropout(weights, dropout_p) if dropout_p > 0.0 else weights
     return AttentionOutput(dropped @ value, weights, scores)  # output: (..., T, d_v)
@@ -109,30 +116,46 @@ def _fused_output(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
+    score_bias: Tensor | None,
     dropout_p: float,
     leading: tuple[int, ...],
 ) -> Tensor:
     """The output alone, by PyTorch's kernel that never stores the ``(T, S)`` matrix."""
     num_queries, d_v = query.shape[-2], value.shape[-1]
     # The kernel takes four axes of equal size; anything else would silently fall back to the slow path.
-    query, key, value = (
-        _with_four_axes(tensor.expand(*leading, *tensor.shape[-2:])) for tensor in (query, key, value)
-    )
-    empty = None
+    query, key, value = (_spread(tensor, leading) for tensor in (query, key, value))
+    added = empty = None
     if mask is not None:
-        empty = _with_four_axes(~mask.any(dim=-1, keepdim=True))  # (..., T, 1)
-        mask = _with_four_axes(mask) | empty
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout_p)
+        empty = ~mask.any(dim=-1, keepdim=True)  # (..., T, 1)
+        if bool(empty.any()):  # seldom so, and what it takes costs as much as the kernel
+            empty = _with_four_axes(empty)
+            added = _with_four_axes(mask) | empty
+        else:
+            empty, added = None, _with_four_axes(mask)
+    if score_bias is not None:
+        # The kernel takes one tensor for both: a key that is hidden gets a bias of -inf.
+        bias = _with_four_axes(score_bias)
+        added = bias if added is None else torch.where(added, bias, -math.inf)
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout_p)
     if empty is not None:
         output = output.masked_fill(empty, 0.0)
     return output.reshape(*leading, num_queries, d_v)
 
 
+def _spread(tensor: Tensor, leading: tuple[int, ...]) -> Tensor:
+    """The tensor with these leading axes, and at least four axes in all."""
+    if tensor.shape[:-2] != leading:
+        tensor = tensor.expand(*leading, *tensor.shape[-2:])
+    return _with_four_axes(tensor)
+
+
 def _with_four_axes(tensor: Tensor) -> Tensor:
-    return tensor[(None,) * max(0, 4 - tensor.ndim)]
+    return tensor if tensor.ndim >= 4 else tensor[(None,) * (4 - tensor.ndim)]
 
 
-def _check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[int, ...]:
+def _check_inputs(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, score_bias: Tensor | None
+) -> tuple[int, ...]:
     """Raise an error that names the argument at fault; return the leading axes of the output."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not tensor.is_floating_point():
@@ -155,8 +178,14 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
         )
     scores_leading = _broadcast_leading("key", _shape(query)[:-2], key)
     leading = _broadcast_leading("value", scores_leading, value)
+    scores_shape = (*scores_leading, query.shape[-2], key.shape[-2])
     if mask is not None:
-        _check_mask(mask, (*scores_leading, query.shape[-2], key.shape[-2]))
+        _check_mask(mask)
+        _check_fits_scores("mask", mask, scores_shape)
+    if score_bias is not None:
+        if score_bias.dtype != query.dtype:
+            raise TypeError(f"score_bias: expected the type of query, {query.dtype}, got {score_bias.dtype}")
+        _check_fits_scores("score_bias", score_bias, scores_shape)
     return leading
 
 
@@ -169,26 +198,34 @@ def _broadcast_leading(name: str, leading: tuple[int, ...], tensor: Tensor) -> t
     return joint
 
 
-def _check_mask(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
+def _check_mask(mask: Tensor) -> None:
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask: expected a boolean tensor, True = may attend, got {mask.dtype}. Convert a mask of "
             "ones (keep) and zeros with mask.bool(), an additive mask of 0 (keep) and -inf with mask == 0"
         )
-    # A mask that would make the scores larger is refused: it is a batch axis in the wrong place.
-    if _broadcast(_shape(mask), scores_shape) != scores_shape:
+
+
+def _check_fits_scores(name: str, tensor: Tensor, scores_shape: tuple[int, ...]) -> None:
+    # A tensor that would make the scores larger is refused: it is a batch axis in the wrong place.
+    if _broadcast(_shape(tensor), scores_shape) != scores_shape:
         raise ValueError(
-            f"mask: expected a shape that broadcasts to the scores (..., T, S) = {scores_shape}, "
-            f"got {_shape(mask)}"
+            f"{name}: expected a shape that broadcasts to the scores (..., T, S) = {scores_shape}, "
+            f"got {_shape(tensor)}"
         )
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The common shape, or None where there is none."""
-    try:
-        return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        return None
+    # Plain Python: torch.broadcast_shapes takes longer than a small attention.
+    num_axes = max(map(len, shapes))
+    joint = []
+    for sizes in zip(*((1,) * (num_axes - len(shape)) + shape for shape in shapes), strict=True):
+        above_one = {size for size in sizes if size != 1}
+        if len(above_one) > 1:
+            return None
+        joint.append(above_one.pop() if above_one else 1)
+    return tuple(joint)
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:

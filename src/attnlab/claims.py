@@ -82,7 +82,10 @@ def outside(
     at_most: float | None = None,
     equals: float | None = None,
 ) -> str:
-    """Return ``""`` where every number of ``value`` keeps the bounds, else what was expected."""
+    """Return ``""`` where each number of ``value`` is ``at_least``, ``at_most`` and ``equals`` what is given.
+
+    Else return what was expected, in words.
+    """
     bounds = (("at least", at_least), ("at most", at_most), ("exactly", equals))
     expected = " and ".join(f"{words} {bound}" for words, bound in bounds if bound is not None)
     numbers = list(leaves(value))

@@ -5,9 +5,12 @@ Where it does not, the message says which position broke it and by how much. The
 exercises and the lessons use the same contracts.
 
 A function under contract maps ``(..., T, D)`` to ``(..., T, D')``: positions on the last axis but one. It may
-return a tensor or an :class:`~attnlab.attention.AttentionOutput`. A mask is closed over::
+return a tensor, or a tuple whose first entry is that tensor, such as an
+:class:`~attnlab.attention.AttentionOutput` and the results of layers and models. A mask is closed over::
 
     contracts.causal(lambda x: attention(x, causal_mask(x.shape[-2])), x)
+
+Where a contract says so, the input may also be token numbers ``(B, T)``.
 
 Noise and permutations come from ``generator``; where it is left out, from a fresh one with a fixed seed, so
 that a verdict never changes from run to run. Tolerances are absolute, and where they are left out they follow
@@ -16,7 +19,9 @@ the type of the numbers: 1e-10 for float64, 1e-5 for float32, 2e-2 below.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +30,7 @@ from attnlab.attention import AttentionOutput
 
 __all__ = [
     "batch_independent",
+    "cache_equal",
     "causal",
     "causal_by_change",
     "causal_by_gradient",
@@ -33,12 +39,15 @@ __all__ = [
     "masked_rows_zero",
     "padding_blind",
     "permutation_equivariant",
+    "rotary_shift_invariant",
     "rows_sum_to_one",
     "weights_explain_output",
 ]
 
-Attend = Callable[[Tensor], Tensor | AttentionOutput]
-AttendWithMask = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor | AttentionOutput]
+Result = Tensor | tuple[Any, ...]
+"""A tensor, or a tuple that begins with it."""
+Attend = Callable[[Tensor], Result]
+AttendWithMask = Callable[[Tensor, Tensor, Tensor, Tensor], Result]
 
 _TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-2}
 
@@ -226,14 +235,14 @@ def batch_independent(attend: Attend, x: Tensor, *, tolerance: float | None = No
 
     Args:
         attend: Attention without a mask that is tied to the batch, ``(B, T, D)`` to ``(B, T, D')``.
-        x: ``(B, T, D)`` with at least two different sequences.
+        x: ``(B, T, D)``, or token numbers ``(B, T)``, with at least two different sequences.
         tolerance: Largest allowed difference.
 
     Raises:
         AssertionError: If a sequence's output depends on its neighbours.
         ValueError: If there are fewer than two sequences.
     """
-    if x.ndim < 3 or x.shape[0] < 2:
+    if x.ndim < (3 if x.is_floating_point() else 2) or x.shape[0] < 2:
         raise ValueError(f"x: expected (B, T, D) with at least two sequences, got {tuple(x.shape)}")
     together = _output(attend(x))
     for item in range(x.shape[0]):
@@ -265,7 +274,7 @@ def masked_rows_zero(attend: AttendWithMask, query: Tensor, key: Tensor, value: 
     gradients_finite(lambda q, k, v: attend(q, k, v, mask), query, key, value)
 
 
-def gradients_finite(function: Callable[..., Tensor | AttentionOutput], *inputs: Tensor) -> None:
+def gradients_finite(function: Callable[..., Result], *inputs: Tensor) -> None:
     """The gradient of the summed output is finite for every input.
 
     Args:
@@ -287,23 +296,113 @@ def eval_deterministic(module: nn.Module, *inputs: Tensor) -> None:
     """In evaluation the module gives the same answer twice, bit for bit.
 
     Args:
-        module: Called as ``module(*inputs)``. Its training mode is put back afterwards.
+        module: Called as ``module(*inputs)``. Its training mode, and that of each part, is put back
+            afterwards.
         inputs: What it is called with.
 
     Raises:
         AssertionError: If two calls differ.
     """
-    was_training = module.training
-    module.eval()
-    try:
+    with _evaluating(module):
         first, second = _output(module(*inputs)), _output(module(*inputs))
-    finally:
-        module.train(was_training)
     _require(
         torch.equal(first, second),
         f"two calls after eval() differ by up to {(first - second).abs().max().item():.3g}. "
         "Is dropout still on?",
     )
+
+
+def cache_equal(
+    run: Callable[[Tensor, Any], Result],
+    x: Tensor,
+    new_cache: Callable[[], Any],
+    *,
+    splits: Sequence[Sequence[int]] | None = None,
+    generator: torch.Generator | None = None,
+    tolerance: float | None = None,
+) -> None:
+    """Read in chunks with a cache, a sequence gives what it gives at once without one.
+
+    Args:
+        run: Called as ``run(x, None)`` with the whole input and as ``run(chunk, cache)`` with each chunk in
+            turn; it returns ``(..., T, D')`` for the T positions that it was given.
+        x: ``(..., T, D)``, or token numbers ``(B, T)``, with at least two positions.
+        new_cache: Called without arguments, makes an empty cache; one for each split.
+        splits: Lengths of the chunks, such as ``[[6, 1, 1]]``, each adding up to T. Where they are left out:
+            the whole, single positions, a prompt and then single positions, and five splits at random.
+        generator: Source of the random splits.
+        tolerance: Largest allowed difference.
+
+    Raises:
+        AssertionError: If an output differs; the message names the split, the position and the chunk.
+        ValueError: If there are fewer than two positions, or a split does not add up to T.
+    """
+    axis = -2 if x.is_floating_point() else -1
+    if x.ndim < 2 or x.shape[axis] < 2:
+        raise ValueError(f"x: expected at least two positions, got shape {tuple(x.shape)}")
+    length = x.shape[axis]
+    splits = _some_splits(length, _generator(generator)) if splits is None else splits
+    for split in splits:
+        if sum(split) != length or min(split) < 1:
+            raise ValueError(
+                f"splits: expected lengths above 0 that add up to T = {length}, got {list(split)}"
+            )
+    with torch.no_grad():
+        whole = _output(run(x, None))  # (..., T, D')
+        outputs = whole.shape[-2]
+        _require(outputs == length, f"expected an output for each of the {length} positions, got {outputs}")
+        for split in splits:
+            cache, start = new_cache(), 0
+            for number, size in enumerate(split):
+                received = _output(run(x.narrow(axis, start, size), cache))
+                expected = whole[..., start : start + size, :]
+                _require_chunk(received, expected, start, f"split {list(split)}: chunk {number}", tolerance)
+                start += size
+
+
+def rotary_shift_invariant(
+    rotate: Callable[[Tensor, int], Tensor],
+    query: Tensor,
+    key: Tensor,
+    *,
+    shifts: Sequence[int] = (1, 2, 5),
+    tolerance: float | None = None,
+) -> None:
+    """Scores between rotated queries and keys depend on distance, and on distance alone.
+
+    Three things are tried: a row rotated by itself at its own offset is what it is in the sequence; moving
+    queries and keys on by the same number of positions changes no score; moving the queries alone does. The
+    first is what a cache relies on, and the third refuses a rotation that does nothing.
+
+    Args:
+        rotate: Called as ``rotate(heads, offset)`` with ``(..., T, D)`` and the position of the first row.
+        query: ``(..., T, D)`` with at least two positions.
+        key: ``(..., S, D)``.
+        shifts: By how many positions to move, each above 0.
+        tolerance: Largest allowed difference, in units of the largest score where that is above 1.
+
+    Raises:
+        AssertionError: If one of the three does not hold; the message says which.
+        ValueError: If there are fewer than two positions, or a shift is below 1.
+    """
+    _num_positions(query)
+    if not shifts or min(shifts) < 1:
+        raise ValueError(f"shifts: expected numbers above 0, got {list(shifts)}")
+    with torch.no_grad():
+        for offset in (0, *shifts):
+            _require_rows_alone(rotate, query, offset, tolerance)
+        scores = rotate(query, 0) @ rotate(key, 0).transpose(-2, -1)  # (..., T, S)
+        allowed = _tolerance(scores, tolerance) * max(1.0, scores.abs().max().item())
+        for shift in shifts:
+            moved = rotate(query, shift)  # (..., T, D)
+            words = f"moving queries and keys on by {shift} changes a score"
+            _require_close(moved @ rotate(key, shift).transpose(-2, -1), scores, allowed, words)
+            change = (moved @ rotate(key, 0).transpose(-2, -1) - scores).abs().max().item()
+            _require(
+                change > allowed,
+                f"moving the queries alone on by {shift} changes no score by more than {change:.3g}: "
+                "the rotation tells no positions apart",
+            )
 
 
 def _require(holds: bool, message: str) -> None:
@@ -312,8 +411,58 @@ def _require(holds: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def _output(result: Tensor | AttentionOutput) -> Tensor:
-    return result.output if isinstance(result, AttentionOutput) else result
+def _output(result: Result) -> Tensor:
+    output: Tensor = result[0] if isinstance(result, tuple) else result
+    return output
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; every part may have had a mode of its own."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _some_splits(length: int, generator: torch.Generator) -> list[list[int]]:
+    """Ways to cut a length into chunks: none, all, a prompt and then single ones, and five at random."""
+    prompt = (length + 1) // 2
+    splits = [[length], [1] * length, [prompt] + [1] * (length - prompt)]
+    for _ in range(5):
+        cuts = torch.rand(length - 1, generator=generator) < 0.5  # whether to cut after each position
+        edges = [0, *(int(place) + 1 for place in cuts.nonzero()), length]
+        splits.append([stop - start for start, stop in zip(edges[:-1], edges[1:], strict=True)])
+    return splits
+
+
+def _require_rows_alone(
+    rotate: Callable[[Tensor, int], Tensor], heads: Tensor, offset: int, tolerance: float | None
+) -> None:
+    """Rows rotated together from ``offset`` on are what each is when rotated by itself where it stands."""
+    together = rotate(heads, offset)
+    shapes = f"shape {tuple(together.shape)} against {tuple(heads.shape)}"
+    _require(together.shape == heads.shape, f"the rotation changes the shape: {shapes}")
+    allowed = _tolerance(heads, tolerance) * max(1.0, heads.abs().max().item())
+    for row in range(heads.shape[-2]):
+        alone = rotate(heads[..., row : row + 1, :], offset + row)
+        words = f"row {row} rotated from offset {offset} on is another than alone with offset {offset + row}"
+        _require_close(alone, together[..., row : row + 1, :], allowed, words)
+
+
+def _require_chunk(
+    received: Tensor, expected: Tensor, start: int, chunk: str, tolerance: float | None
+) -> None:
+    """What came of the chunk that begins at ``start`` is what is expected of it, position by position."""
+    shapes = f"shape {tuple(received.shape)} against {tuple(expected.shape)}"
+    _require(received.shape == expected.shape, f"{chunk}: {shapes}")
+    for place in range(expected.shape[-2]):
+        here, there = received[..., place : place + 1, :], expected[..., place : place + 1, :]
+        message = f"{chunk}, position {start + place} of the sequence differs from the uncached output"
+        _require_close(here, there, tolerance, message)
 
 
 def _generator(generator: torch.Generator | None) -> torch.Generator:

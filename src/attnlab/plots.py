@@ -236,6 +236,7 @@ def matrix(
     x: str = "keys",
     y: str = "queries",
     mask: Any = None,
+    label: str = "attention weight",
     title: str = "",
 ) -> Picture:
     """Attention weights as a map, always on 0 to 1.
@@ -246,13 +247,14 @@ def matrix(
         rows, columns: ``T`` and ``S`` labels, the tokens; numbers if left out.
         x, y: what the columns and the rows are.
         mask: ``(T, S)`` booleans, True = may attend; the cells that may not are hatched.
+        label: what the numbers are, beside the scale.
         title: short title.
 
     Raises:
         ValueError: if weights are no matrix, leave 0 to 1, or labels or mask do not fit.
     """
     return small_multiples(
-        [weights], titles=[title], rows=rows, columns=columns, x=x, y=y, mask=mask, alt=alt
+        [weights], titles=[title], rows=rows, columns=columns, x=x, y=y, mask=mask, label=label, alt=alt
     )
 
 
@@ -268,23 +270,27 @@ def small_multiples(
     x: str = "keys",
     y: str = "queries",
     mask: Any = None,
+    label: str = "attention weight",
 ) -> Picture:
     """Several maps of attention weights side by side, all on 0 to 1 and with common labels.
 
     Args:
-        weights: maps, each ``(T, S)`` with numbers from 0 to 1.
+        weights: maps, each ``(T, S)`` with numbers from 0 to 1, all of one shape.
         alt: what the figure shows.
         titles: one short title a map.
-        rows, columns, x, y, mask: as in :func:`matrix`.
+        rows, columns, x, y, label: as in :func:`matrix`.
+        mask: ``(T, S)`` booleans for all maps, or ``(N, T, S)``, one mask a map; True = may attend.
 
     Raises:
-        ValueError: as :func:`matrix`.
+        ValueError: as :func:`matrix`, and if the maps are not all of one shape.
     """
     maps = [_unit_matrix(w) for w in weights]
+    if len({values.shape for values in maps}) > 1:
+        raise ValueError(f"weights must be maps of one shape, but have {[values.shape for values in maps]}")
     count_rows, count_columns = maps[0].shape
     row_labels = _labels(rows, count_rows, "rows")
     column_labels = _labels(columns, count_columns, "columns")
-    allowed = None if mask is None else np.broadcast_to(_numbers(mask).astype(bool), maps[0].shape)
+    allowed = _allowed(mask, (len(maps), count_rows, count_columns))
     across = len(maps) if len(maps) < 4 else 2 if len(maps) == 4 else 4  # four read better as two by two
     down = math.ceil(len(maps) / across)
     side = {1: 3.6, 2: 2.8}.get(across, 2.1)  # inches
@@ -292,8 +298,8 @@ def small_multiples(
     figure = Figure(figsize=(across * side + 1.0, down * cell * count_rows + 1.0))
     grid = figure.subplots(down, across, squeeze=False)
     image: Any = None
-    for axes, values, title in zip(grid.flat, maps, titles or [""] * len(maps), strict=False):
-        image = _map(axes, values, row_labels, column_labels, allowed, written=cell >= _CELL_FOR_VALUE)
+    for axes, values, seen, title in zip(grid.flat, maps, allowed, titles or [""] * len(maps), strict=False):
+        image = _map(axes, values, row_labels, column_labels, seen, written=cell >= _CELL_FOR_VALUE)
         axes.set_title(title)
     for axes in grid.flat[len(maps) :]:
         axes.set_visible(False)
@@ -301,14 +307,14 @@ def small_multiples(
         axes.set_xlabel(x)
     for axes in grid[:, 0]:
         axes.set_ylabel(y)
-    figure.colorbar(image, ax=grid, label="attention weight", ticks=[0, 0.5, 1], shrink=0.8, pad=0.02)
+    figure.colorbar(image, ax=grid, label=label, ticks=[0, 0.5, 1], shrink=0.8, pad=0.02)
     return show(figure, alt=alt)
 
 
 def _map(
     axes: Axes, values: Any, rows: Sequence[str], columns: Sequence[str], allowed: Any, written: bool
 ) -> Any:
-    shown = values if allowed is None else np.where(allowed, values, 0)
+    shown = np.where(allowed, values, 0)
     image = axes.imshow(shown, cmap=WEIGHT_MAP, vmin=0, vmax=1)
     axes.grid(False)
     long = max(map(len, columns)) > 5
@@ -318,7 +324,7 @@ def _map(
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     for i, j in np.ndindex(values.shape):
-        if allowed is not None and not allowed[i, j]:
+        if not allowed[i, j]:
             corner = (j - 0.5, i - 0.5)
             axes.add_patch(
                 Rectangle(corner, 1, 1, fill=False, hatch="////", edgecolor=COLOURS["wrong"], linewidth=0)
@@ -384,6 +390,17 @@ def _unit_matrix(weights: Any) -> Any:
             f"weights must lie between 0 and 1, but go from {values.min():.3g} to {values.max():.3g}"
         )
     return values
+
+
+def _allowed(mask: Any, shape: tuple[int, int, int]) -> Any:
+    """The mask of every map, ``(N, T, S)``; all True where there is none."""
+    if mask is None:
+        return np.ones(shape, dtype=bool)
+    values = _numbers(mask).astype(bool)
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise ValueError(f"mask has shape {values.shape}, expected {shape[1:]} or {shape}") from None
 
 
 def _labels(labels: Sequence[str] | None, count: int, name: str) -> list[str]:

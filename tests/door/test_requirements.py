@@ -19,7 +19,16 @@ COLAB = {
     "ipython": "7.34.0",
 }
 #: What else the package needs, and what brings it to Colab in any version that meets these floors.
-BROUGHT_BY = {"matplotlib": "Colab", "tqdm": "Colab", "filelock": "torch", "platformdirs": "jupyter-core"}
+BROUGHT_BY = {
+    "matplotlib": "Colab",
+    "tqdm": "Colab",
+    "filelock": "torch",
+    "platformdirs": "jupyter-core",
+    "babel": "jupyterlab-server",
+    "safetensors": "Colab",
+}
+#: What Colab lacks: pure Python packages that replace nothing there, with what each brings along.
+INSTALLED_WITH_IT = {"num2words": {"docopt"}, "cn2an": {"proces"}}
 
 
 def pins(file):
@@ -54,9 +63,16 @@ def test_the_site_pins_are_part_of_all_pins():
 
 def test_the_floors_admit_what_colab_ships():
     run = {canonicalize_name(r.name): r.specifier for r in groups()["run"]}
-    assert set(run) == {*COLAB, *BROUGHT_BY}, "say how each package that attnlab needs comes to Colab"
+    assert set(run) == {*COLAB, *BROUGHT_BY, *INSTALLED_WITH_IT}, (
+        "say how each package that attnlab needs comes to Colab"
+    )
     for name, version in COLAB.items():
         assert run[name].contains(version), f"{name} {version} does not meet {run[name]}"
+
+
+@pytest.mark.parametrize("name", INSTALLED_WITH_IT)
+def test_what_is_installed_with_the_package_brings_little_along(name):
+    assert set(closure([Requirement(name)])) == {name, *INSTALLED_WITH_IT[name]}
 
 
 def test_floors_only():

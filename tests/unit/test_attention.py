@@ -79,6 +79,55 @@ def test_equals_torch_in_value_and_gradient(data, dtype, need_weights):
     assert_equal_to_torch(inputs, mask, need_weights)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("need_weights", [True, False])
+@given(masked=st.booleans(), heads=st.sampled_from([1, 3]), num_queries=LENGTHS, num_keys=LENGTHS)
+@few_examples
+def test_score_bias_equals_torch_in_value_and_gradient(
+    dtype, need_weights, masked, heads, num_queries, num_keys
+):
+    inputs = draw_inputs((2, 3), num_queries, num_keys, 4, 5, dtype=dtype)
+    bias = draw(heads, num_queries, num_keys, seed=5, dtype=dtype)
+    mask = draw_mask(2, 1, num_queries, num_keys) if masked else None
+    added = bias if mask is None else torch.where(mask, bias, -math.inf)
+    ours = output_and_gradients(
+        lambda q, k, v: (
+            scaled_dot_product_attention(q, k, v, mask, score_bias=bias, need_weights=need_weights).output
+        ),
+        inputs,
+    )
+    theirs = output_and_gradients(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=added), inputs
+    )
+    for mine, reference in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, reference, rtol=0, atol=TOLERANCE[dtype])
+
+
+def test_score_bias_stands_in_the_scores_and_leaves_an_empty_row_empty():
+    query, key, value = draw_inputs((2,), 3, 4, 16, 5)
+    bias, mask = draw(3, 4, seed=5), draw_mask(2, 3, 4)
+    mask[0, 1] = False
+    plain = scaled_dot_product_attention(query, key, value, mask)
+    biased = scaled_dot_product_attention(query, key, value, mask, score_bias=bias)
+    fused = scaled_dot_product_attention(query, key, value, mask, score_bias=bias, need_weights=False)
+    torch.testing.assert_close(biased.scores, plain.scores + bias, rtol=0, atol=1e-12)
+    assert (biased.output[0, 1] == 0).all() and (fused.output[0, 1] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("bias", "error", "words"),
+    [
+        (torch.zeros(3, 4, dtype=torch.float32), TypeError, "score_bias: expected the type of query"),
+        (torch.zeros(3, 4, dtype=torch.bool), TypeError, "score_bias: expected the type of query"),
+        (torch.zeros(4, 3, dtype=torch.float64), ValueError, "score_bias: .*got .4, 3."),
+        (torch.zeros(7, 2, 3, 4, dtype=torch.float64), ValueError, "score_bias: .*got .7, 2, 3, 4."),
+    ],
+)
+def test_score_bias_that_does_not_fit_is_refused(bias, error, words):
+    with pytest.raises(error, match=words):
+        scaled_dot_product_attention(*draw_inputs((2,), 3, 4, 5, 6), score_bias=bias)
+
+
 def test_scores_are_scaled_and_unmasked():
     query, key, value = draw_inputs((2,), 3, 4, 16, 5)
     scores = scaled_dot_product_attention(query, key, value, draw_mask(3, 4)).scores
@@ -133,6 +182,24 @@ def test_row_without_keys_has_finite_gradients(dtype, need_weights, leading, num
     )
 
 
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+def test_both_paths_agree_beside_a_row_without_keys(leading):
+    query, key, value = draw_inputs(leading, 4, 5, 6, 3)
+    mask = draw_mask(*leading, 4, 5)
+    mask[..., 2, :] = False
+    explicit, fused = (
+        output_and_gradients(
+            lambda q, k, v, needed=needed: (
+                scaled_dot_product_attention(q, k, v, mask, need_weights=needed).output
+            ),
+            (query, key, value),
+        )
+        for needed in (True, False)
+    )
+    for mine, other in zip(explicit, fused, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-12)
+
+
 def test_no_step_of_the_backward_pass_is_nan():
     """A NaN that a later step wipes out would still lead anomaly detection astray."""
     query, key, value = (tensor.requires_grad_() for tensor in draw_inputs((), 3, 4, 5, 6))
@@ -181,14 +248,25 @@ def test_leading_axes_broadcast(leading):
     torch.testing.assert_close(fused, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("leading", [(), (3,), (2, 3)])
-def test_without_weights_the_fused_kernel_runs(leading):
+@pytest.mark.parametrize("leading", [(), (3,), (2, 3), (4, 2, 3)])
+@pytest.mark.parametrize("spread", [False, True])
+def test_without_weights_the_fused_kernel_runs(leading, spread):
     query, key, value = draw_inputs(leading, 5, 7, 8, 8, dtype=torch.float32)
+    if spread and leading:
+        key, value = key[:1], value[:1]
     with torch.profiler.profile() as profile:
         result = scaled_dot_product_attention(query, key, value, draw_mask(5, 7), need_weights=False)
     assert result.weights is None and result.scores is None
     names = {event.key for event in profile.key_averages()}
-    assert "aten::_scaled_dot_product_flash_attention_for_cpu" in names, names
+    expected = len(leading) < 3  # the kernel takes four axes
+    assert ("aten::_scaled_dot_product_flash_attention_for_cpu" in names) == expected, names
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_batch_of_nothing_gives_nothing(need_weights):
+    query, key, value = draw(0, 5, 8), draw(1, 7, 8), draw(1, 7, 6)
+    result = scaled_dot_product_attention(query, key, value, draw_mask(5, 7), need_weights=need_weights)
+    assert result.output.shape == (0, 5, 6)
 
 
 @given(num_queries=LENGTHS, num_keys=LENGTHS, seed=st.integers(0, 99))

@@ -1,18 +1,9 @@
 """Break the attention code line by line: the tests of test_attention.py must notice every time."""
 
-import importlib.util
-import inspect
-import itertools
-import sys
-import types
-from pathlib import Path
-
 import pytest
 
-import attnlab.attention as attention
-
-SOURCE = Path(attention.__file__).read_text(encoding="utf-8")
-PUBLIC_FUNCTIONS = [name for name in attention.__all__ if name != "AttentionOutput"]
+import attnlab.attention
+from tests.unit.mutants import Mutants
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
 MUTANTS = [
@@ -58,13 +49,22 @@ MUTANTS = [
         "empty = ~mask.any(dim=-1, keepdim=True)  # (..., T, 1)\n    # -inf",
         "empty = ~mask.any(dim=-2, keepdim=True)\n    # -inf",
     ),
-    ("_with_four_axes(~mask.any(dim=-1, keepdim=True))", "_with_four_axes(~mask.all(dim=-1, keepdim=True))"),
-    ("mask = _with_four_axes(mask) | empty", "mask = _with_four_axes(~mask) | empty"),
-    ("mask = _with_four_axes(mask) | empty", "mask = None"),
+    (
+        "empty = ~mask.any(dim=-1, keepdim=True)  # (..., T, 1)\n        if",
+        "empty = ~mask.all(dim=-1, keepdim=True)\n        if",
+    ),
+    ("added = _with_four_axes(mask) | empty", "added = _with_four_axes(~mask) | empty"),
+    ("added = _with_four_axes(mask) | empty", "added = None"),
+    ("empty, added = None, _with_four_axes(mask)", "empty, added = None, None"),
+    ("empty, added = None, _with_four_axes(mask)", "empty, added = None, _with_four_axes(~mask)"),
+    ("if tensor.shape[:-2] != leading:", "if False:"),
+    ("if len(above_one) > 1:", "if False:"),
+    ("(1,) * (num_axes - len(shape)) + shape", "shape + (1,) * (num_axes - len(shape))"),
+    ("above_one.pop() if above_one else 1", "max(sizes)"),
     ("        output = output.masked_fill(empty, 0.0)\n", "        pass\n"),
-    ("attn_mask=mask, dropout_p=dropout_p)", "attn_mask=None, dropout_p=dropout_p)"),
-    ("attn_mask=mask, dropout_p=dropout_p)", "attn_mask=mask)"),
-    ("tensor[(None,) * max(0, 4 - tensor.ndim)]", "tensor"),
+    ("attn_mask=added, dropout_p=dropout_p)", "attn_mask=None, dropout_p=dropout_p)"),
+    ("attn_mask=added, dropout_p=dropout_p)", "attn_mask=added)"),
+    ("tensor if tensor.ndim >= 4 else tensor[(None,) * (4 - tensor.ndim)]", "tensor"),
     ("if not need_weights:", "if False:"),
     ("if not tensor.is_floating_point():", "if False:"),
     ("if tensor.dtype != query.dtype:", "if False:"),
@@ -75,10 +75,10 @@ MUTANTS = [
     ("if joint is None:", "if False:"),
     ("if mask.dtype != torch.bool:", "if mask.is_floating_point():"),
     ("if mask.dtype != torch.bool:", "if mask.dtype == torch.long:"),
-    ("if _broadcast(_shape(mask), scores_shape) != scores_shape:", "if False:"),
+    ("if _broadcast(_shape(tensor), scores_shape) != scores_shape:", "if False:"),
     (
-        "if _broadcast(_shape(mask), scores_shape) != scores_shape:",
-        "if _broadcast(_shape(mask), scores_shape) is None:",
+        "if _broadcast(_shape(tensor), scores_shape) != scores_shape:",
+        "if _broadcast(_shape(tensor), scores_shape) is None:",
     ),
     ("num_keys = num_queries if num_keys is None else num_keys", "num_keys = num_queries"),
     ("if number < 0:", "if False:"),
@@ -105,61 +105,23 @@ MUTANTS = [
     ("mask, need_weights=need_weights\n", "mask\n"),
     ("if x.ndim < 2 or x.shape[-1] != d_model:", "if x.ndim < 2:"),
     ("if width < 1:", "if False:"),
+    ("scores = scores + score_bias", "scores = scores - score_bias"),
+    ("scores = scores + score_bias", "scores = scores * score_bias"),
+    ("added = bias if added is None else torch.where(added, bias, -math.inf)", "pass"),
+    ("torch.where(added, bias, -math.inf)", "torch.where(added, -math.inf, bias)"),
+    ("torch.where(added, bias, -math.inf)", "added"),
+    ("added = bias if added is None else", "added = bias if added is not None else"),
+    ("if score_bias.dtype != query.dtype:", "if score_bias.dtype == torch.bool:"),
+    ('_check_fits_scores("score_bias", score_bias, scores_shape)', "pass"),
 ]
 
-
-def load_tests():
-    """A private copy of the test module, whose names may be exchanged."""
-    path = Path(__file__).with_name("test_attention.py")
-    spec = importlib.util.spec_from_file_location("attention_tests_for_mutants", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def calls_of(function):
-    """The arguments of every call that the parametrize marks of a test ask for."""
-    axes = []
-    for mark in getattr(function, "pytestmark", []):
-        names = mark.args[0] if isinstance(mark.args[0], (list, tuple)) else (mark.args[0],)
-        axes.append(
-            [dict(zip(names, row if len(names) > 1 else (row,), strict=True)) for row in mark.args[1]]
-        )
-    for choice in itertools.product(*axes):
-        yield {name: value for part in choice for name, value in part.items()}
-
-
-def first_failure(source):
-    """The name of the first test that fails on this source; None where all pass."""
-    mutant = types.ModuleType("attention_mutant")
-    exec(compile(source, "attention_mutant", "exec"), vars(mutant))
-    mutant.AttentionOutput = attention.AttentionOutput  # isinstance must go on working
-    for name in PUBLIC_FUNCTIONS:
-        setattr(TESTS, name, getattr(mutant, name))
-    functions = inspect.getmembers(TESTS, inspect.isfunction)
-    for name, function in sorted(
-        functions, key=lambda item: hasattr(item[1], "hypothesis")
-    ):  # quick ones first
-        if name.startswith("test_"):
-            for arguments in calls_of(function):
-                try:
-                    function(**arguments)
-                except (Exception, pytest.fail.Exception):
-                    return name
-    return None
-
-
-TESTS = load_tests()
+ATTENTION = Mutants(attnlab.attention, "test_attention.py", keep=["AttentionOutput"])
 
 
 def test_the_source_as_it_stands_passes():
-    assert first_failure(SOURCE) is None
+    assert ATTENTION.first_failure(ATTENTION.source) is None
 
 
 @pytest.mark.parametrize(("there", "slip"), MUTANTS, ids=[f"{number:02d}" for number in range(len(MUTANTS))])
 def test_mutant_is_noticed(there, slip):
-    assert SOURCE.count(there) == 1, (
-        f"the mutant's text stands {SOURCE.count(there)} times in the source: {there}"
-    )
-    assert first_failure(SOURCE.replace(there, slip)) is not None, f"no test notices {slip!r} for {there!r}"
+    ATTENTION.require_noticed(there, slip)

@@ -82,6 +82,15 @@ def test_masked_cells_are_hatched_and_hold_no_value():
     assert sum(bool(patch.get_hatch()) for patch in axes.patches) == 3 and len(axes.texts) == 6
 
 
+def test_each_map_may_have_its_own_mask_and_the_scale_says_what_it_shows():
+    masks = torch.ones(2, 3, 3, dtype=torch.bool)
+    masks[1] = masks[1].tril()
+    figure = plots.small_multiples([weights(3, 3)] * 2, mask=masks, label="influence", alt="m").figure
+    hatched = [sum(bool(patch.get_hatch()) for patch in axes.patches) for axes in figure.axes[:2]]
+    assert hatched == [0, 3]
+    assert figure.axes[-1].get_ylabel() == "influence"
+
+
 def test_tensors_that_need_gradients_and_half_precision_are_taken():
     half = weights().to(torch.bfloat16).requires_grad_()
     assert plots.matrix(half.detach(), alt="m").png() and plots.lines(
@@ -96,6 +105,11 @@ def test_tensors_that_need_gradients_and_half_precision_are_taken():
         (lambda: plots.matrix(torch.full((2, 2), 1.7), alt="m"), "between 0 and 1, but go from 1.7"),
         (lambda: plots.matrix(torch.full((2, 2), torch.nan), alt="m"), "between 0 and 1"),
         (lambda: plots.matrix(weights(), rows=["a"], alt="m"), "rows has 1 labels, expected 3"),
+        (lambda: plots.small_multiples([weights(), weights(3, 3)], alt="m"), r"one shape, but have \[\(3, 4"),
+        (
+            lambda: plots.matrix(weights(), mask=torch.ones(4, 3), alt="m"),
+            r"shape \(4, 3\), expected \(3, 4\)",
+        ),
         (lambda: two_lines(log="z"), "log must be"),
         (lambda: two_lines(roles={"scaled": "queries"}), "role 'queries' of series 'scaled'"),
         (

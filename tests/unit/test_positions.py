@@ -1,16 +1,26 @@
-"""Sinusoidal positions: the formula, odd widths, the module's table."""
+"""Positions that are added: the sinusoidal formula, learned rows, and the tables of both modules."""
 
+import itertools
 import math
+import re
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from attnlab.positions import SinusoidalPositions, sinusoidal_positions
+from attnlab.positions import LearnedPositions, SinusoidalPositions, sinusoidal_positions
 
+few_examples = settings(max_examples=15, deadline=None, derandomize=True)
+both_modules = pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
 widths = st.integers(1, 33)
 lengths = st.integers(0, 40)
+
+
+def module_of(kind: str, d_model: int, max_length: int) -> nn.Module:
+    """The module of a kind, looked up when it is wanted."""
+    return {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}[kind](d_model, max_length)
 
 
 def formula(position: int, column: int, d_model: int) -> float:
@@ -19,7 +29,7 @@ def formula(position: int, column: int, d_model: int) -> float:
     return math.sin(angle) if column % 2 == 0 else math.cos(angle)
 
 
-@settings(deadline=None)
+@few_examples
 @given(length=lengths, d_model=widths)
 def test_every_entry_follows_the_formula(length: int, d_model: int) -> None:
     expected = torch.tensor(
@@ -35,7 +45,7 @@ def test_three_columns_have_two_sines_and_one_cosine() -> None:
     torch.testing.assert_close(sinusoidal_positions(2, 3), expected, rtol=0, atol=5e-5)
 
 
-@settings(deadline=None)
+@few_examples
 @given(length=st.integers(2, 30), half=st.integers(1, 16))
 def test_similarity_depends_on_distance_alone_for_even_widths(length: int, half: int) -> None:
     table = sinusoidal_positions(length, 2 * half, dtype=torch.float64)
@@ -68,15 +78,26 @@ def test_impossible_sizes_name_the_argument(length: int, d_model: int, named: st
         sinusoidal_positions(length, d_model)
 
 
-def test_positions_are_added_along_time_and_not_along_the_batch() -> None:
-    output = SinusoidalPositions(8, 5)(torch.zeros(3, 5, 8))
-    assert torch.equal(output[0], output[1])
-    assert torch.equal(output[0], output[2])
-    assert not torch.allclose(output[0, 0], output[0, 1])
-    assert torch.equal(output[0], sinusoidal_positions(5, 8))
+@both_modules
+@few_examples
+@given(
+    leading=st.sampled_from([(), (3,), (2, 3)]),
+    length=st.integers(2, 9),
+    d_model=widths,
+    offset=st.integers(0, 3),
+)
+def test_positions_are_added_along_time_and_not_along_the_batch(
+    kind: str, leading: tuple[int, ...], length: int, d_model: int, offset: int
+) -> None:
+    positions = module_of(kind, d_model, 12)
+    added = positions(torch.zeros(*leading, length, d_model), offset=offset)
+    assert added.shape == (*leading, length, d_model)
+    for rows in added.reshape(-1, length, d_model):
+        assert torch.equal(rows, positions.table[offset : offset + length])
+    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(positions.table))
 
 
-@settings(deadline=None)
+@few_examples
 @given(d_model=widths, max_length=st.integers(1, 20), data=st.data())
 def test_a_shorter_sequence_gets_the_first_rows(d_model: int, max_length: int, data: st.DataObject) -> None:
     length = data.draw(st.integers(1, max_length))
@@ -85,19 +106,54 @@ def test_a_shorter_sequence_gets_the_first_rows(d_model: int, max_length: int, d
     torch.testing.assert_close(SinusoidalPositions(d_model, max_length)(x), expected)
 
 
-def test_past_the_end_of_the_table_both_lengths_are_named() -> None:
+@both_modules
+@few_examples
+@given(d_model=widths, max_length=st.integers(1, 20), offset=st.integers(0, 20), length=st.integers(1, 20))
+def test_the_table_ends_at_max_length_counted_from_the_offset(
+    kind: str, d_model: int, max_length: int, offset: int, length: int
+) -> None:
+    positions, embeddings = module_of(kind, d_model, max_length), torch.zeros(2, length, d_model)
+    if offset + length <= max_length:
+        assert positions(embeddings, offset=offset).shape == embeddings.shape
+    else:
+        with pytest.raises(ValueError, match=f"^embeddings: length {length} .*max_length={max_length}"):
+            positions(embeddings, offset=offset)
+
+
+@both_modules
+def test_past_the_end_of_the_table_both_lengths_are_named(kind: str) -> None:
     with pytest.raises(ValueError, match=r"length 6 .*max_length=5"):
-        SinusoidalPositions(8, 5)(torch.zeros(3, 6, 8))
+        module_of(kind, 8, 5)(torch.zeros(3, 6, 8))
+    with pytest.raises(ValueError, match=r"length 2 from offset 4 .*max_length=5"):
+        module_of(kind, 8, 5)(torch.zeros(3, 2, 8), offset=4)
 
 
-def test_another_width_is_refused_with_both_numbers() -> None:
-    with pytest.raises(ValueError, match=r"d_model=8.*\(3, 5, 1\)"):
-        SinusoidalPositions(8, 5)(torch.zeros(3, 5, 1))  # would broadcast silently
+@both_modules
+def test_a_step_at_an_offset_is_a_row_of_the_whole(kind: str) -> None:
+    positions, x = module_of(kind, 8, 5), torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))
+    whole = positions(x)
+    for step in range(5):
+        assert torch.equal(positions(x[:, step : step + 1], offset=step), whole[:, step : step + 1])
 
 
-def test_an_empty_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="max_length"):
-        SinusoidalPositions(8, 0)
+@both_modules
+@pytest.mark.parametrize("shape", [(3, 5, 1), (5, 9), (8,)])  # one column would spread silently
+def test_another_width_is_refused_with_both_numbers(kind: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=rf"embeddings: .*d_model=8.*{re.escape(str(shape))}"):
+        module_of(kind, 8, 5)(torch.zeros(shape))
+
+
+@both_modules
+def test_a_negative_offset_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="^offset: .*-1"):
+        module_of(kind, 8, 5)(torch.zeros(3, 1, 8), offset=-1)
+
+
+@both_modules
+@pytest.mark.parametrize(("d_model", "max_length", "named"), [(8, 0, "max_length"), (0, 8, "d_model")])
+def test_an_empty_table_is_refused(kind: str, d_model: int, max_length: int, named: str) -> None:
+    with pytest.raises(ValueError, match=f"^{named}: expected at least 1, got 0"):
+        module_of(kind, d_model, max_length)
 
 
 def test_the_table_follows_the_module_and_is_neither_learned_nor_saved() -> None:
@@ -106,3 +162,30 @@ def test_the_table_follows_the_module_and_is_neither_learned_nor_saved() -> None
     assert [name for name, _ in module.named_buffers()] == ["table"]
     assert not list(module.parameters())
     assert not module.state_dict()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_a_table_that_changed_its_type_is_as_exact_as_one_made_in_it(dtype: torch.dtype) -> None:
+    table = SinusoidalPositions(6, 200).half().to(dtype).table
+    assert table.dtype == dtype
+    assert torch.equal(table, sinusoidal_positions(200, 6, dtype=dtype))
+
+
+def test_a_table_moves_with_the_module() -> None:
+    assert SinusoidalPositions(6, 5).to("meta").table.is_meta
+    with torch.device("meta"):
+        module = SinusoidalPositions(6, 5)
+    assert torch.equal(module.to_empty(device="cpu").table, sinusoidal_positions(5, 6))
+
+
+def test_learned_positions_are_parameters_and_are_learned() -> None:
+    torch.manual_seed(0)
+    module = LearnedPositions(64, 50)
+    assert [name for name, _ in module.named_parameters()] == ["table"] == list(module.state_dict())
+    assert not list(module.buffers())
+    assert module.table.std().item() == pytest.approx(0.02, rel=0.1)
+    assert module.table.mean().item() == pytest.approx(0.0, abs=0.002)
+    module(torch.zeros(3, 4, 64), offset=2).sum().backward()
+    used = torch.zeros(50, 64)
+    used[2:6] = 3.0  # three examples use each row
+    assert torch.equal(module.table.grad, used)

@@ -1,0 +1,158 @@
+"""The file of a translator: weights in 8 bits, configuration, both vocabularies and a digest.
+
+It is in the safetensors layout, so that nothing in it is ever executed.
+
+=============  ==========================================================
+tensor         holds
+=============  ==========================================================
+``M``          a matrix in 8 bits, int8 ``(R, C)``
+``M.scale``    its scales, float32 ``(R,)``
+``v``          a vector, such as a bias, float32
+=============  ==========================================================
+
+The metadata have one key, ``attnlab``: a JSON text with the keys ``sha256``, ``format``, ``version``,
+``config``, ``source``, ``target`` and ``about``. The digest is that of the whole file with its own 64 digits
+replaced by zeros. The same translator gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from
+from safetensors.torch import save as bytes_from
+from torch import Tensor
+
+from attnlab.export.rows import QuantisedRows, quantise_rows, restore_rows
+from attnlab.export.tokeniser import Tokeniser
+from attnlab.export.translator import TrainedTranslator
+from attnlab.transformer import Transformer, TransformerConfig
+
+__all__ = ["FORMAT_VERSION", "load_translator", "save_translator"]
+
+#: Goes up when a name, the layout or the way to cut a text changes.
+FORMAT_VERSION = 1
+_FORMAT = "attnlab translator"
+_NO_DIGEST = "0" * 64
+_SCALE = ".scale"
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def save_translator(path: PathLike, translator: TrainedTranslator) -> str:
+    """Write a translator to one file, in one step: an older file stays whole until the new one is.
+
+    Args:
+        path: the file, by custom ``*.safetensors``; its folder must be there.
+        translator: what to write.
+
+    Returns:
+        The file's digest, 64 hexadecimal digits.
+
+    Raises:
+        OSError: if the file cannot be written.
+        ValueError: if a weight is not finite, or JSON would change what ``about`` holds.
+    """
+    document = {
+        "sha256": _NO_DIGEST,  # first, so that the first run of zeros in the file is this one
+        "format": _FORMAT,
+        "version": FORMAT_VERSION,
+        "config": translator.model.config.to_dict(),
+        "source": translator.source.to_dict(),
+        "target": translator.target.to_dict(),
+        "about": translator.about,
+    }
+    text = json.dumps(document, ensure_ascii=False)
+    if json.loads(text)["about"] != translator.about:
+        raise ValueError("about: expected what JSON can hold unchanged, with text as keys and no tuples")
+    # One key: the order of several is not the same in each process.
+    content = bytes_from(_packed(translator.model), {"attnlab": text})
+    digest = hashlib.sha256(content).hexdigest()
+    _replace_file(Path(path), content.replace(_NO_DIGEST.encode(), digest.encode(), 1))
+    return digest
+
+
+def load_translator(path: PathLike) -> TrainedTranslator:
+    """Read what :func:`save_translator` wrote. The model is on the CPU, in float32 and in evaluation mode.
+
+    Raises:
+        FileNotFoundError: if there is no file.
+        ValueError: if it is damaged, no file of this kind, or of a newer version; the message names the path.
+    """
+    content = Path(path).read_bytes()
+    try:
+        tensors = tensors_from(content)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: damaged, or no safetensors file ({error})") from error
+    document = _document(path, content)
+    try:
+        model = Transformer(TransformerConfig.from_dict(document["config"])).eval()
+        model.load_state_dict(_unpacked(tensors))
+        source, target = (Tokeniser.from_dict(document[side]) for side in ("source", "target"))
+        return TrainedTranslator(model, source, target, document["about"])
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: damaged, its parts do not fit together ({error})") from error
+
+
+def _packed(model: Transformer) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name, value in model.state_dict().items():
+        if value.ndim == 2:
+            tensors[name], tensors[name + _SCALE] = quantise_rows(value)
+        elif not bool(value.isfinite().all()):
+            raise ValueError(f"model: expected finite weights, got NaN or infinity in {name}")
+        else:
+            tensors[name] = value.detach().cpu().float().contiguous()
+    return tensors
+
+
+def _unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name: restore_rows(QuantisedRows(value, tensors[name + _SCALE]))
+        if name + _SCALE in tensors
+        else value
+        for name, value in tensors.items()
+        if not name.endswith(_SCALE)
+    }
+
+
+def _document(path: PathLike, content: bytes) -> dict[str, Any]:
+    """The document of a file that is of this kind, not newer than this code, and whole."""
+    header_size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + header_size])
+    text = header.get("__metadata__", {}).get("attnlab", "{}")
+    try:
+        document: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: damaged, its document is not JSON ({error})") from error
+    if document.get("format") != _FORMAT:
+        raise ValueError(f"{path}: expected a saved translator, got another safetensors file")
+    version = document.get("version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ValueError(
+            f"{path}: expected a format of version {FORMAT_VERSION} at most, got {version!r}; "
+            "a newer attnlab wrote it"
+        )
+    digest = str(document.get("sha256"))
+    blank = content.replace(digest.encode(), _NO_DIGEST.encode(), 1)
+    if hashlib.sha256(blank).hexdigest() != digest:
+        raise ValueError(f"{path}: damaged, the content does not match its digest")
+    return document
+
+
+def _replace_file(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
