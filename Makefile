@@ -10,7 +10,7 @@ site serve lab check bench:
 	@$(PYTHON) tools/course.py $@
 
 # make test            everything        make test ONLY="tests/unit -k causal"
-# make notebooks       run all again     make notebooks ONLY=03
+# make notebooks       run all again     make notebooks ONLY=03     make notebooks SEED_SHIFT=1   (writes nothing)
 test notebooks evidence:
 	@$(PYTHON) tools/course.py $@ $(ONLY)
 

@@ -1,9 +1,10 @@
 """The list of lessons, and the chapter tables that are made from it.
 
-``book/chapters.yml`` names every lesson of the course. ``python -m tools.chapters`` fills the tables between
-``<!-- chapters:begin -->`` and ``<!-- chapters:end -->`` in the README and on the site's first page; with
-``--check`` it writes nothing and fails on any difference. Both compare the list with the manuscripts and with
-``_toc.yml`` first: a lesson is ``here`` exactly where its files are.
+``book/chapters.yml`` names every lesson of the course. ``python -m tools.chapters`` fills the tables
+between ``<!-- chapters:begin -->`` and ``<!-- chapters:end -->`` in the README and on the site's first
+page; with ``--check`` it writes nothing and fails on any difference. Both compare the list with the
+manuscripts and with ``_toc.yml`` first: a lesson is ``here`` exactly where its files are, ``lesson`` where
+its exercises are still to come, and ``planned`` where there is nothing yet.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ PAGES = ("README.md", "book/pages/index.md")
 BEGIN, END = "<!-- chapters:begin -->", "<!-- chapters:end -->"
 SLUG = re.compile(r"(\d\d)_[a-z][a-z0-9_]*")
 FIELDS = {"slug", "title", "question", "status"}
+# What there is of a lesson: the folders of the manuscript, and the pages that they make.
+PARTS_OF = {"planned": (), "lesson": ("lessons",), "here": ("lessons", "exercises")}
+PAGES_OF = {"lessons": ("notebooks",), "exercises": ("exercises", "solutions")}
 
 
 class ChapterError(ValueError):
@@ -34,12 +38,22 @@ class ChapterError(ValueError):
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson: its file name without suffix, its title, its question, and whether it is written."""
+    """One lesson: its file name without suffix, its title, its question, and what there is of it."""
 
     slug: str
     title: str
     question: str
-    here: bool
+    status: str
+
+    @property
+    def here(self) -> bool:
+        """Whether the lesson can be read; its exercises may still be to come."""
+        return "lessons" in self.parts
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The folders below ``book`` that hold a manuscript of it."""
+        return PARTS_OF[self.status]
 
     @property
     def number(self) -> int:
@@ -84,11 +98,12 @@ def _lesson(fields: dict[str, str]) -> Lesson:
         raise ChapterError(f"{LIST}: a lesson needs {sorted(FIELDS)}, not {sorted(fields)}")
     if not SLUG.fullmatch(fields["slug"]):
         raise ChapterError(f"{LIST}: {fields['slug']!r} is not a slug such as 03_query_key_value")
-    if fields["status"] not in ("here", "planned"):
+    if fields["status"] not in PARTS_OF:
         raise ChapterError(
-            f"{LIST}: the status of {fields['slug']} must be here or planned, not {fields['status']!r}"
+            f"{LIST}: the status of {fields['slug']} must be here, lesson or planned, "
+            f"not {fields['status']!r}"
         )
-    return Lesson(fields["slug"], fields["title"], fields["question"], fields["status"] == "here")
+    return Lesson(fields["slug"], fields["title"], fields["question"], fields["status"])
 
 
 def lessons_of(parts: Sequence[Part]) -> Iterator[Lesson]:
@@ -101,28 +116,33 @@ def problems(root: Path = ROOT) -> list[str]:
     """Where the list disagrees with the manuscripts or with ``_toc.yml``, one complaint a line."""
     toc = set(re.findall(r"[\w/]+/\d\d_\w+", (root / "_toc.yml").read_text(encoding="utf-8")))
     listed = {lesson.slug: lesson for lesson in lessons_of(read(root))}
-    found = []
+    found: list[str] = []
     for lesson in listed.values():
+        for part, pages in PAGES_OF.items():
+            found += _part_problems(root, toc, lesson, part, pages)
         manuscript = root / "book" / "lessons" / f"{lesson.slug}.py"
-        if lesson.here and not manuscript.exists():
-            found.append(
-                f"{LIST}: {lesson.slug} is marked as here, but book/lessons/{lesson.slug}.py is missing"
-            )
-        if lesson.here and f"notebooks/{lesson.slug}" not in toc:
-            found.append(
-                f"{LIST}: {lesson.slug} is marked as here, but _toc.yml does not list notebooks/{lesson.slug}"
-            )
         if lesson.here and manuscript.exists() and (heading := first_heading(manuscript)) != lesson.title:
             found.append(
                 f"{LIST}: {lesson.slug} is called {lesson.title!r}, its first heading says {heading!r}"
             )
-    written = {path.stem for path in (root / "book" / "lessons").glob("[0-9]*.py")}
-    for slug in sorted(written | {entry.rsplit("/", 1)[1] for entry in toc}):
-        if slug not in listed:
-            found.append(f"{LIST}: {slug} exists, but is not in the list")
-        elif not listed[slug].here:
-            found.append(f"{LIST}: {slug} is marked as planned, but exists")
+    written = {path.stem for part in PAGES_OF for path in (root / "book" / part).glob("[0-9]*.py")}
+    for slug in sorted((written | {entry.rsplit("/", 1)[1] for entry in toc}) - set(listed)):
+        found.append(f"{LIST}: {slug} exists, but is not in the list")
     return found
+
+
+def _part_problems(
+    root: Path, toc: set[str], lesson: Lesson, part: str, pages: tuple[str, ...]
+) -> Iterator[str]:
+    """Where a lesson, or its exercises, are there and the list says otherwise, or the other way round."""
+    names = {f"book/{part}/{lesson.slug}.py": (root / "book" / part / f"{lesson.slug}.py").exists()}
+    names |= {f"{page}/{lesson.slug}": f"{page}/{lesson.slug}" in toc for page in pages}
+    for name, there in names.items():
+        if there and part not in lesson.parts:
+            yield f"{LIST}: {lesson.slug} is marked as {lesson.status}, but {name} exists"
+        elif not there and part in lesson.parts:
+            missing = f"{name} is missing" if name.endswith(".py") else f"_toc.yml does not list {name}"
+            yield f"{LIST}: {lesson.slug} is marked as {lesson.status}, but {missing}"
 
 
 def first_heading(manuscript: Path) -> str:
@@ -140,7 +160,7 @@ def table(root: Path, page: Path) -> str:
     for part in read(root):
         rows.append(f"| **Part {part.number}. {part.title}** | | |")
         for lesson in part.lessons:
-            where = _links(root, lesson, prefix, address) if lesson.here else "planned"
+            where = _links(lesson, prefix, address) if lesson.here else "planned"
             title = (
                 f"[{lesson.title}]({prefix}notebooks/{lesson.slug}.ipynb)" if lesson.here else lesson.title
             )
@@ -148,12 +168,11 @@ def table(root: Path, page: Path) -> str:
     return "\n".join(rows)
 
 
-def _links(root: Path, lesson: Lesson, prefix: str, address: repository.Repository) -> str:
-    """Links to the exercises, if there are any, and to the lesson in Colab."""
-    links = [f"[Colab]({address.colab(f'notebooks/{lesson.slug}.ipynb')})"]
-    if (root / "book" / "exercises" / f"{lesson.slug}.py").exists():
-        links.insert(0, f"[exercises]({prefix}exercises/{lesson.slug}.ipynb)")
-    return " · ".join(links)
+def _links(lesson: Lesson, prefix: str, address: repository.Repository) -> str:
+    """Links to the exercises, or that they are still to come, and to the lesson in Colab."""
+    exercises = f"[exercises]({prefix}exercises/{lesson.slug}.ipynb)"
+    colab = f"[Colab]({address.colab(f'notebooks/{lesson.slug}.ipynb')})"
+    return f"{exercises if 'exercises' in lesson.parts else 'exercises to come'} · {colab}"
 
 
 def filled(root: Path, name: str) -> str:

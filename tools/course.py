@@ -213,8 +213,16 @@ def check() -> None:
 
 
 def notebooks(only: Sequence[str] = ()) -> None:
-    """Run and rebuild the notebooks: all of them, or those named by number or slug."""
+    """Run and rebuild the notebooks: all of them, or those named by number or slug.
+
+    With ``SEED_SHIFT`` in the environment they are run with shifted seeds, and nothing is written.
+    """
     environment(ALL_PINS)
+    shift = os.environ.get("SEED_SHIFT", "0")
+    if shift != "0":
+        say(f"Running the notebooks with seeds shifted by {shift}; nothing is written")
+        run(python(), "-m", "tools.notebooks", "rehearse", *only, "--shift", shift)
+        return
     say("Building the notebooks from the manuscript")
     run(python(), "-m", "tools.notebooks", "build", *only, *([] if only else ["--force"]))
     run(python(), "-m", "tools.chapters")
@@ -234,10 +242,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=text)
-        if name in ("notebooks", "test", "evidence"):
-            sub.add_argument(
-                "only", nargs="*", help="numbers or slugs" if name != "test" else "arguments for pytest"
-            )
+        if name in NAMED:
+            sub.add_argument("only", nargs="*", help=NAMED[name])
         if name == "serve":
             sub.add_argument("--port", type=int, default=8000)
     arguments, rest = parser.parse_known_args(argv)
@@ -256,6 +262,14 @@ COMMANDS = {
     "check": "manuscript and notebooks agree?",
     "evidence": "measure every claim again with three seeds",
     "bench": "print the benchmarks' ratios",
+}
+
+
+NAMED = {
+    "notebooks": "numbers or slugs",
+    "evidence": "numbers or slugs",
+    "test": "arguments for pytest",
+    "bench": "names of benchmarks",
 }
 
 
@@ -285,7 +299,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 run(python(), "-m", "tools.notebooks", "evidence", *only, "-n", "3")
             case "bench":
                 environment(ALL_PINS)
-                run(python(), "-m", "benchmarks.attention")
+                run(python(), "-m", "benchmarks", *only)
     except Stop as stop:
         print(f"\n{stop}", file=sys.stderr)
         return 1

@@ -12,7 +12,13 @@ LIST = """\
     - {slug: 02_second, title: The second, question: "How?", status: planned}
 """
 CONFIG = "repository:\n  url: https://github.com/example/course\n  branch: trunk\n"
-TOC = "root: book/pages/index\nchapters:\n  - file: notebooks/01_first\n  - file: exercises/01_first\n"
+TOC = """\
+root: book/pages/index
+chapters:
+  - file: notebooks/01_first
+  - file: exercises/01_first
+  - file: solutions/01_first
+"""
 PAGE = f"# Course\n\nBefore.\n\n{chapters.BEGIN}\n{chapters.END}\n\nAfter.\n"
 
 
@@ -85,10 +91,30 @@ def test_only_what_exists_is_linked_and_from_where_the_page_lies(course):
     assert f"[Colab]({colab})" in readme and f"[Colab]({colab})" in index
 
 
-def test_a_lesson_without_exercises_gets_no_link_to_them(course):
+def without_exercises(course):
     (course / "book/exercises/01_first.py").unlink()
+    edit(course / "_toc.yml", "  - file: exercises/01_first\n  - file: solutions/01_first\n", "")
+
+
+def test_a_lesson_may_be_there_before_its_exercises(course):
+    without_exercises(course)
+    edit(course / "book/chapters.yml", "status: here", "status: lesson")
     chapters.fill(course)
-    assert "exercises/01_first" not in (course / "README.md").read_text(encoding="utf-8")
+    readme = (course / "README.md").read_text(encoding="utf-8")
+    assert "| 1. [The first](notebooks/01_first.ipynb) | Why? | exercises to come · [Colab](" in readme
+    assert "exercises/01_first" not in readme
+
+
+def test_a_lesson_without_exercises_says_so_in_the_list(course):
+    without_exercises(course)
+    with pytest.raises(chapters.ChapterError) as error:
+        chapters.fill(course)
+    start = "book/chapters.yml: 01_first is marked as here, but"
+    assert str(error.value).splitlines() == [
+        f"{start} book/exercises/01_first.py is missing",
+        f"{start} _toc.yml does not list exercises/01_first",
+        f"{start} _toc.yml does not list solutions/01_first",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,14 +122,32 @@ def test_a_lesson_without_exercises_gets_no_link_to_them(course):
     [
         ("book/chapters.yml", "status: planned", "status: here", "book/lessons/02_second.py is missing"),
         ("book/chapters.yml", "status: planned", "status: here", "does not list notebooks/02_second"),
-        ("book/chapters.yml", "status: here", "status: planned", "marked as planned, but exists"),
+        (
+            "book/chapters.yml",
+            "status: here",
+            "status: planned",
+            r"planned, but book/lessons/01_first\.py exists",
+        ),
+        (
+            "book/chapters.yml",
+            "status: here",
+            "status: lesson",
+            r"lesson, but book/exercises/01_first\.py exists",
+        ),
+        ("book/chapters.yml", "status: here", "status: lesson", "lesson, but solutions/01_first exists"),
+        (
+            "_toc.yml",
+            "  - file: solutions/01_first\n",
+            "",
+            "here, but _toc.yml does not list solutions/01_first",
+        ),
         ("book/lessons/01_first.py", "# # The first", "# # Another", "its first heading says 'Another'"),
         ("_toc.yml", "notebooks/01_first", "notebooks/03_third", "03_third exists, but is not in the list"),
         (
             "_toc.yml",
             "exercises/01_first",
             "exercises/02_second",
-            "02_second is marked as planned, but exists",
+            "02_second is marked as planned, but exercises/02_second exists",
         ),
     ],
 )
@@ -119,7 +163,7 @@ def test_a_disagreement_is_found_and_nothing_is_written(course, name, old, new, 
     [
         ("01_first,", "first,", "'first' is not a slug"),
         ("02_second", "03_second", r"numbered 1, 2, 3, \.\.\. in order, not \[1, 3\]"),
-        ("status: here", "status: soon", "must be here or planned, not 'soon'"),
+        ("status: here", "status: soon", "must be here, lesson or planned, not 'soon'"),
         ('question: "Why?", ', "", "a lesson needs"),
         ("  title: Why\n", "", "a part needs"),
         ("lessons:\n", "lessons: [\n", "book/chapters.yml: not YAML"),

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tools.notebooks.evidence import Evidence
+
 HEAD = "book/lessons/01_back.py"
 RANGE = "Over [[score:seeds]] seeds [[score:range:.0%]], in short"
 
@@ -117,3 +119,11 @@ def test_the_kernel_gets_the_shift(rich):
     run = maker.run(one, "lesson", maker.bare(one, "lesson"), 1)
     assert run.values["score"] == [0.300125] and run.cpu > 0
     assert {"__init__.py", "claims.py", "plots.py", "widgets/__init__.py"} <= set(run.modules)
+
+
+def test_what_others_measured_meanwhile_is_kept(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    first, second = Evidence.load(tmp_path), Evidence.load(tmp_path)
+    first.put("01_first", {"claims": {}})
+    second.put("02_second", {"claims": {}})
+    assert set(Evidence.load(tmp_path).entries) == {"01_first", "02_second"}

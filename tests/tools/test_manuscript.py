@@ -89,12 +89,8 @@ def test_all_complaints_come_at_once(lab, nothing_runs):
             "book/lessons/02_back.py:1: duplicate slug 'back': 01_back.py has it too",
         ),
         (
-            lambda lab: lab.write("book/lessons/02_alone.py", lab.read(HEAD)),
-            "book/lessons/02_alone.py:1: book/exercises/02_alone.py is missing: a slug stands in both",
-        ),
-        (
             lambda lab: lab.write("book/exercises/02_alone.py", lab.read(WORK)),
-            "book/exercises/02_alone.py:1: book/lessons/02_alone.py is missing: a slug stands in both",
+            "book/exercises/02_alone.py:1: book/lessons/02_alone.py is missing: exercises need their lesson",
         ),
         (
             lambda lab: lab.write("book/lessons/notes.py", lab.read(HEAD)),
@@ -141,6 +137,13 @@ def test_a_named_build_cares_for_its_own_manuscripts_only(lab, quick):
     assert lab("build", "back") == [] and lab("build", "01_back") == []
     assert "book/lessons/02_broken.py:1: no cell" in lab("build")[-1]
     assert lab("build", "7") == ["no manuscript is called '7'; there are: 01_back, 02_broken"]
+
+
+def test_a_lesson_may_be_there_before_its_exercises(built):
+    for name in ("book/exercises/01_back.py", "exercises/01_back.ipynb", "solutions/01_back.ipynb"):
+        (built.root / name).unlink()
+    built.edit("  sections:\n  - file: exercises/01_back\n  - file: solutions/01_back\n", "", "_toc.yml")
+    assert [text for text in built("check") if "bibliography" not in text and "evidence" not in text] == []
 
 
 def test_a_marked_line_of_a_page_may_hold_a_number(built):

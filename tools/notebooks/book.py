@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from . import citations, solutions, statements
+from . import citations, quiz, solutions, statements
 from .files import read
 from .manuscript import FOLDERS, NAME, Manuscript, load, manuscripts
 from .problems import Problems
@@ -79,6 +79,7 @@ class Book:
             manuscript.complaints.add(1, what)
         solutions.complain(manuscript)
         citations.complain(manuscript, self.library)
+        quiz.complain(manuscript)
         return statements.read(manuscript)
 
     def structure(self) -> list[str]:
@@ -100,11 +101,11 @@ class Book:
                         yield f"{where}: duplicate {what} {value!r}: {other} has it too"
 
     def _pairs(self) -> Iterator[str]:
+        """Exercises belong to a lesson; a lesson may be there before its exercises."""
         stems = {kind: {path.stem for path, of in self.files if of == kind} for kind in FOLDERS}
-        for kind, other in (("lesson", "exercise"), ("exercise", "lesson")):
-            for stem in sorted(stems[kind] - stems[other]):
-                missing = f"{FOLDERS[other]}/{stem}.py"
-                yield f"{FOLDERS[kind]}/{stem}.py:1: {missing} is missing: a slug stands in both folders"
+        for stem in sorted(stems["exercise"] - stems["lesson"]):
+            missing = f"{FOLDERS['lesson']}/{stem}.py"
+            yield f"{FOLDERS['exercise']}/{stem}.py:1: {missing} is missing: exercises need their lesson"
 
     def _contents(self) -> Iterator[str]:
         path = self.root / "_toc.yml"

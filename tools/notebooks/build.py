@@ -7,7 +7,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from . import code, execute, nodes, normalise, references, setup_cell, solutions, sources
+from . import code, duration, execute, nodes, normalise, quiz, references, setup_cell, solutions, sources
 from .book import FOLDER, PACKAGE, Book
 from .evidence import Evidence
 from .execute import Failed, Run
@@ -73,8 +73,9 @@ class Maker:
             if values is None:
                 values = meta["values"]
                 self._judge(statements, values, seeds)
-            meta = {"sources": meta["sources"], "values": values}
-            self._finish(statements, variant, node, Numbers(values, seeds))
+            meta = {**meta, "values": values}
+            durations = duration.shown(manuscript, meta.get("seconds"))
+            self._finish(statements, variant, node, Numbers(values, seeds, durations))
             node.metadata["claims"] = nodes.node(meta)
             marks = {"manuscript": manuscript.digest, "cells": cells_digest(node)}
             node.metadata["attnlab"] = nodes.node(marks)
@@ -90,11 +91,14 @@ class Maker:
         path = self.book.notebook(manuscript, variant)
         names = set(statements.claims)
         old = stored(path)
-        still_good = old is not None and keeps(old, bare, names, self.book.root)
+        seconds = old.metadata.get("claims", {}).get("seconds") if old is not None else None
+        measured = seconds is not None or "run" not in statements.durations
+        still_good = old is not None and measured and keeps(old, bare, names, self.book.root)
         if old is not None and still_good and not force:
             carry(old, bare)
             self._clean(bare, manuscript.stem, None)
-            return bare, dict(old.metadata["claims"]), None
+            meta = {name: old.metadata["claims"][name] for name in ("values", "sources")}
+            return bare, meta | self._duration(statements, seconds), None
         if not running:
             why = (
                 "was never built"
@@ -110,10 +114,16 @@ class Maker:
         if old is not None and still_good:
             keep_varying(old, run.notebook)
         meta = {
+            **self._duration(statements, seconds if still_good else duration.step(run.cpu, seconds)),
             "values": {name: entries[0] for name, entries in run.values.items()},
             "sources": sources.hashes(self.book.root, sources.of_run(self.book.root, run.modules)),
         }
         return run.notebook, meta, run
+
+    @staticmethod
+    def _duration(statements: Statements, seconds: int | None) -> dict[str, Any]:
+        """Return what a notebook stores of how long it ran: nothing where its text does not say it."""
+        return {"seconds": seconds} if "run" in statements.durations else {}
 
     def run(self, statements: Statements, variant: str, bare: NotebookNode, shift: int = 0) -> Run:
         """Execute a notebook; every failure names the manuscript's line."""
@@ -188,7 +198,7 @@ class Maker:
         filler = Filler(numbers, self.book.library, FOLDER[variant])
         for cell in node.cells:
             if cell.cell_type == "markdown":
-                cell.source = filler.fill(cell.source)
+                cell.source = quiz.shown(filler.fill(cell.source))
         widgets = {"widgets": node.metadata["widgets"]} if normalise.widget_models(node) else {}
         node.metadata = nodes.node({"kernelspec": KERNELSPEC, "language_info": LANGUAGE, **widgets})
 

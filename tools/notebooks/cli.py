@@ -6,6 +6,7 @@
     python -m tools.notebooks check [03 | slug ...]                        run nothing; fail on a difference
     python -m tools.notebooks pull FILE.ipynb ...                          bring edits made in Jupyter back
     python -m tools.notebooks evidence [03 | slug ...] [-n 3]              run again with other seeds
+    python -m tools.notebooks rehearse [03 | slug ...] [--shift 1]         run on a hard day; write nothing
 """
 
 import argparse
@@ -35,7 +36,9 @@ def parser() -> argparse.ArgumentParser:
     check = command.add_parser("check", help="run nothing; fail where notebooks and manuscripts differ")
     evidence = command.add_parser("evidence", help="run again with other seeds and write the Evidence page")
     evidence.add_argument("-n", type=int, default=3, help="how many seeds")
-    for one in (build, check, evidence):
+    rehearse = command.add_parser("rehearse", help="run with shifted seeds, no network, 4 GiB; write nothing")
+    rehearse.add_argument("--shift", type=int, default=1, help="by how much the seeds are shifted")
+    for one in (build, check, evidence, rehearse):
         one.add_argument("names", nargs="*", help="numbers or slugs of lessons; none means all")
     pull = command.add_parser("pull", help="bring notebooks edited in Jupyter back to their manuscripts")
     pull.add_argument("files", nargs="+", type=Path)
@@ -53,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             commands.check(book, given.names)
         elif given.command == "evidence":
             commands.evidence(book, given.names, given.n)
+        elif given.command == "rehearse":
+            commands.rehearse(book, given.names, given.shift)
         else:
             commands.pull(book, given.files)
     except Problems as problems:

@@ -43,8 +43,8 @@ def calls(tree: ast.Module, name: str | None = None) -> list[ast.Call]:
 
 
 def essence(source: str) -> str:
-    """Return code without comments, blank lines and bounds of claims: what can move a number."""
-    source = _without_bounds(source)
+    """Return code without comments, blank lines, docstrings and bounds of claims: what can move a number."""
+    source = _without_words(source)
     lines = source.split("\n")
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -56,25 +56,35 @@ def essence(source: str) -> str:
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
-def _without_bounds(source: str) -> str:
-    """Cut the keywords of claims out of a source, the last one first, so that places stay right."""
+def _without_words(source: str) -> str:
+    """Cut bounds of claims and docstrings out of a source, the last one first, so that places stay right."""
     try:
         with _PARSING:
             tree = ast.parse(source)
     except SyntaxError:
         return source  # a magic: places in it are not those of the tree
     lines = source.encode().split(b"\n")
-    for keyword in [
-        keyword for call in reversed(calls(tree, "claim")) for keyword in reversed(call.keywords)
-    ]:
-        first, last = keyword.lineno - 1, (keyword.end_lineno or keyword.lineno) - 1
-        rest = lines[last][keyword.end_col_offset :]
-        lines[first : last + 1] = [lines[first][: keyword.col_offset] + rest]
+    parts = [keyword for call in calls(tree, "claim") for keyword in call.keywords] + _docstrings(tree)
+    for part in sorted(parts, key=lambda part: (part.lineno, part.col_offset), reverse=True):
+        first, last = part.lineno - 1, (part.end_lineno or part.lineno) - 1
+        rest = lines[last][part.end_col_offset :]
+        lines[first : last + 1] = [lines[first][: part.col_offset] + rest]
     return b"\n".join(lines).decode()
 
 
+def _docstrings(tree: ast.Module) -> list[ast.keyword | ast.stmt]:
+    """The docstrings of a module, its classes and functions; not a string that is a cell's value."""
+    found: list[ast.keyword | ast.stmt] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and len(node.body) > 1:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                found += [first] if isinstance(first.value.value, str) else []
+    return found
+
+
 def fingerprint(*sources: str) -> str:
-    """Return a digest of code that comments and bounds do not change."""
+    """Return a digest of code that comments, docstrings and bounds do not change."""
     return digest(*map(essence, sources))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import citations, lint, solutions
+from . import citations, lint, rehearsal, solutions
 from . import evidence as evidence_of
 from .book import FOLDER, Book
 from .build import Made, Maker, edited, stored
@@ -76,11 +76,26 @@ def evidence(book: Book, names: list[str], count: int, say: Say = print) -> None
             say(f"{one.manuscript.where}: seed shift {shift}, {done.cpu:.1f} CPU s, {done.wall:.1f} s")
             return done
 
-        store.entries[evidence_of.key(one)] = evidence_of.measure(one, count, run)
-        store.save()
+        store.put(evidence_of.key(one), evidence_of.measure(one, count, run))
         store.values(one, strict=True)
         problems += one.manuscript.complaints.items
     _write_pages(book, store, opened, say)
+    if problems:
+        raise Problems(problems)
+
+
+def rehearse(book: Book, names: list[str], shift: int, say: Say = print) -> None:
+    """Run notebooks with other seeds and under hard conditions; write nothing, and fail on any complaint."""
+    opened, problems = _open(book, names)
+    problems += [item for one in opened for item in one.manuscript.complaints.items]
+    if problems:
+        raise Problems(problems)
+    maker = Maker(book, Evidence.load(book.root))
+    for one in opened:
+        try:
+            rehearsal.rehearse(maker, one, shift, say)
+        except Problems as wrong:
+            problems += wrong.items
     if problems:
         raise Problems(problems)
 

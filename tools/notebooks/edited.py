@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from . import matching, nodes, setup_cell, solutions
+from . import duration, matching, nodes, quiz, setup_cell, solutions
 from .book import FOLDER, Book
 from .evidence import Evidence
 from .evidence import key as evidence_key
@@ -44,7 +44,7 @@ class Source:
         out = []
         for shown in solutions.view(self.manuscript, self.variant):
             text = (
-                self.filler.fill(shown.source, lenient=True)
+                quiz.shown(self.filler.fill(shown.source, lenient=True))
                 if shown.cell.kind == "markdown"
                 else shown.source
             )
@@ -88,6 +88,7 @@ def filler_of(book: Book, statements: Statements, variant: str, node: NotebookNo
     numbers = Numbers(
         dict(node.metadata.get("claims", {}).get("values", {})),
         {name: claim["values"] for name, claim in seeds.items()},
+        duration.shown(statements.manuscript, node.metadata.get("claims", {}).get("seconds")),
     )
     return Filler(numbers, book.library, FOLDER[variant])
 
@@ -101,7 +102,7 @@ def verify(source: Source, text: str, tags: bool = True) -> None:
     for place, (shown, cell) in enumerate(zip(given, expected, strict=False)):
         ours, theirs = shown.source, cell.source
         if cell.cell_type == "markdown":
-            ours, theirs = fill(ours, lenient=True), fill(theirs, lenient=True)
+            ours, theirs = (quiz.shown(fill(text, lenient=True)) for text in (ours, theirs))
         same = shown.cell.kind == cell.cell_type and ours.strip("\n") == theirs.strip("\n")
         if not same or (tags and shown.cell.tags != list(cell.metadata.get("tags", []))):
             raise Problems(

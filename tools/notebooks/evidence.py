@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from filelock import FileLock
+
 from . import sources
 from .execute import Run
 from .files import read, write
@@ -36,10 +38,12 @@ class Evidence:
         path = root / STORE
         return cls(root, json.loads(read(path)) if path.exists() else {})
 
-    def save(self) -> bool:
-        """Write the store; return whether it changed."""
-        text = json.dumps(dict(sorted(self.entries.items())), indent=1, ensure_ascii=False)
-        return write(self.root / STORE, text + "\n")
+    def put(self, name: str, entry: dict[str, Any]) -> bool:
+        """Write one entry at once, beside what others have written meanwhile; return whether it changed."""
+        with FileLock(self.root / f"{STORE}.lock"):
+            self.entries = {**Evidence.load(self.root).entries, name: entry}
+            text = json.dumps(dict(sorted(self.entries.items())), indent=1, ensure_ascii=False)
+            return write(self.root / STORE, text + "\n")
 
     def values(self, statements: Statements, strict: bool) -> dict[str, list[Any]]:
         """Return the values over seeds of each claim; with ``strict`` complain where they are out of date."""

@@ -39,6 +39,11 @@ def _harvest(place):
                      **{name: str(sys.modules[name].__version__) for name in %r if name in sys.modules}},
         "cpu": time.process_time(),
     }
+    try:
+        status = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
+        report["peak"] = int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    except (OSError, IndexError):
+        pass  # only Linux tells
     pathlib.Path(place).write_text(json.dumps(report), encoding="utf-8")
 _harvest(%r)
 """
@@ -54,7 +59,7 @@ class Failed(Exception):
 
 @dataclass
 class Run:
-    """An executed notebook and what it reported."""
+    """An executed notebook and what it reported; ``peak`` is its largest size in memory, 0 if not known."""
 
     notebook: NotebookNode
     values: dict[str, list[Any]]
@@ -65,6 +70,7 @@ class Run:
     home: Path
     cpu: float = 0.0
     wall: float = 0.0
+    peak: int = 0
     notes: list[str] = field(default_factory=list)
 
 

@@ -6,10 +6,11 @@ that cannot be brought back is named.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from nbformat import NotebookNode
 
-from . import matching, plan, solutions
+from . import matching, plan, quiz, solutions
 from .book import Book
 from .build import edited
 from .edited import Source, open_notebook, verify
@@ -129,7 +130,7 @@ def _new(source: Source, cell: NotebookNode, prose: _Prose) -> Planned:
         )
         cell.metadata["tags"] = list(metadata["tags"])
     if cell.cell_type == "markdown":
-        prose.new(place, cell.source)
+        prose.new(place, _as_written(source, cell))
     return Planned(None, cell.cell_type, cell.source, metadata, True)
 
 
@@ -155,7 +156,7 @@ def _changed(
                 ) from None
             source.remarks += [f"{source.manuscript.where}:{before.line}: {remark}" for remark in remarks]
         elif cell.cell_type == before.kind == "markdown":
-            prose.edited(place, before.source, cell.source, before.line)
+            prose.edited(place, before.source, _as_written(source, cell), before.line)
         elif before.kind == "markdown":
             prose.gone(before.source, old.source, before.line)
         if cell.cell_type != before.kind:
@@ -165,11 +166,19 @@ def _changed(
     return Planned(before.index, cell.cell_type, text, metadata, True)
 
 
+def _as_written(source: Source, cell: NotebookNode) -> str:
+    """Return the text of a cell as an author would write it: a quiz is shown in another form."""
+    try:
+        return quiz.restored(cell.source)
+    except ValueError as problem:
+        _refuse(source, cell, f"cannot be brought back: {problem}")
+
+
 def _place(source: Source, cell: NotebookNode) -> int:
     return next(place for place, other in enumerate(source.cells) if other is cell)
 
 
-def _refuse(source: Source, cell: NotebookNode, what: str) -> None:
+def _refuse(source: Source, cell: NotebookNode, what: str) -> NoReturn:
     raise Problems(f"{source.where}:1: cell {_place(source, cell) + 1} {what}")
 
 

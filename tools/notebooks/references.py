@@ -1,11 +1,12 @@
 """References in prose: ``[[name:.2f]]`` becomes the number that the notebook computed.
 
-==========================================  =========================================================
-``[[name:.2f]]``, ``[[name:.0%]]``          the value (whole numbers need no format)
-``[[name[key]:.2f]]``                       one entry of a claim about a dict or list
-``[[name:range:.2f]]``, ``[[name:seeds]]``  lowest to highest over the seeds, and how many seeds
-``[[=0.1]]``                                ``0.1``: a given number, typed on purpose
-==========================================  =========================================================
+===========================================  =========================================================
+``[[name:.2f]]``, ``[[name:.0%]]``           the value (whole numbers need no format)
+``[[name[key]:.2f]]``                        one entry of a claim about a dict or list
+``[[name:range:.2f]]``, ``[[name:seeds]]``   lowest to highest over the seeds, and how many seeds
+``[[=0.1]]``                                 ``0.1``: a given number, typed on purpose
+``[[how-long:read]]``, ``[[how-long:run]]``  how long a lesson takes to read, and to run
+===========================================  =========================================================
 """
 
 import re
@@ -17,7 +18,7 @@ from typing import Any
 from .markdown import prose_only
 
 REFERENCE = re.compile(
-    r"\[\[(?:=(?P<given>[^\[\]\n]+)"
+    r"\[\[(?:=(?P<given>[^\[\]\n]+)|how-long:(?P<duration>read|run)"
     r"|(?P<name>[A-Za-z_]\w*)(?:\[(?P<key>[^\[\]\n]+)\])?"
     r"(?::(?P<over>range|seeds))?(?::(?P<spec>[^\[\]\n]+))?)\]\]"
 )
@@ -28,10 +29,11 @@ DASH = "\u2013"
 
 @dataclass(frozen=True)
 class Numbers:
-    """What references are filled with: the values of a run, and those of a run for each seed."""
+    """What references are filled with: the values of a run, those for each seed, and how long it takes."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     seeds: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    durations: Mapping[str, str] = field(default_factory=dict)
 
 
 def find(text: str) -> tuple[list[re.Match[str]], list[int]]:
@@ -89,6 +91,10 @@ def one(match: re.Match[str], numbers: Numbers) -> str:
     """Return the text that replaces one reference. Raises ``ValueError`` that says what is wrong with it."""
     if match["given"]:
         return str(match["given"])
+    if match["duration"]:
+        if match["duration"] not in numbers.durations:
+            raise ValueError("not measured: build the lesson")
+        return numbers.durations[match["duration"]]
     name, over, spec = match["name"], match["over"], match["spec"]
     if not over:
         if name not in numbers.values:

@@ -36,6 +36,7 @@ class Statements:
     manuscript: Manuscript
     claims: dict[str, Claim] = field(default_factory=dict)
     quotes: list[tuple[int, re.Match[str]]] = field(default_factory=list)
+    durations: set[str] = field(default_factory=set)
 
     def judge(self, name: str, value: Any, note: str = "") -> None:
         """Note a value that leaves its bounds."""
@@ -149,6 +150,11 @@ def _read_prose(statements: Statements, cell: Cell, known: set[float]) -> None:
         if match["given"]:
             continue
         line = cell.line_at(match.start())
+        if match["duration"]:
+            statements.durations.add(match["duration"])
+            if statements.manuscript.kind != "lesson":
+                complain(line, f"{match[0]}: only a lesson says how long it takes")
+            continue
         statements.quotes.append((line, match))
         if match["name"] not in statements.claims:
             complain(line, f"{match[0]}: no claim has this name")
