@@ -22,7 +22,7 @@
 #
 # **Before you start** you should know matrix products, the chain rule, and a training loop in PyTorch.
 #
-# **How long:** half an hour to read, about a minute to run.
+# **How long:** [[how-long:read]] to read, [[how-long:run]] to run.
 
 # %%
 import math
@@ -99,7 +99,8 @@ torch.allclose(output[0], states)
 #
 # $$J_t = \frac{\partial h_t}{\partial h_{t-1}} = \operatorname{diag}(1 - h_t^2)\, W,$$
 #
-# since the slope of $\tanh$ is 1 minus its square. For many steps it gives a product, one matrix a step:
+# since the slope of $\tanh$ is 1 minus its square. For many steps it gives a product, one matrix a step. Training computes it
+# from the last step to the first, which is called [backpropagation through time](../book/pages/glossary.md#backpropagation-through-time):
 #
 # $$\frac{\partial h_T}{\partial h_t} = J_T\, J_{T-1} \cdots J_{t+1}.$$
 #
@@ -157,7 +158,7 @@ plots.lines(steps, {"bound, σ_max to the power k": sigma**steps.double(),
 # %% [markdown]
 # From step 10 to step 50, each step leaves [[step_factor:.2f]] of the norm, while the bound promised nothing. Two things are at
 # work. The direction that $W$ stretches most comes out pointing elsewhere, so the next step does not stretch
-# it again: over many steps, powers of $W$ follow its largest *eigenvalue*, here [[rho:.2f]] in size. And the tanh takes off
+# it again: over many steps, powers of $W$ follow its largest [eigenvalue](../book/pages/glossary.md#eigenvalue), here [[rho:.2f]] in size. And the tanh takes off
 # some more at each step. Gradients can also grow step by step, or [explode](../book/pages/glossary.md#exploding-gradient). That needs a $\sigma_{max}$
 # above 1, but a $\sigma_{max}$ above 1 does not bring it about.
 #
@@ -227,6 +228,8 @@ def set_chrono_bias(lstm, longest, generator=None):
     return lstm
 
 # %% [markdown]
+# The course's package holds both functions, with checks of what they are given, in `attnlab.recurrent`.
+#
 # ## How much gradient is left at a distance?
 #
 # So much for the argument; now the measurement. Add up the numbers of the last output with random weights, follow this sum back
@@ -359,7 +362,8 @@ claim("attention_ripple", (beyond.max() / beyond.min()).item(), at_most=1.6)
 # | LSTM, chrono | [[chrono_kept:.0%]] |
 # | attention | [[attention_kept:.0%]], and about as much at any distance above 0 |
 #
-# **Often said: "early inputs fade."** They do in a default RNN, GRU or LSTM. But what decides is the initialisation, not the name of
+# **Often said: "early inputs fade."** They do in a default RNN, GRU or LSTM. But what decides is the
+# [initialisation](../book/pages/glossary.md#initialisation), not the name of
 # the network: the four LSTMs have the same formula and differ in two vectors of numbers. Chrono's line bends
 # because its units have many memories: the short ones fade first, and the long ones remain. The LSTMs with one bias keep more than our
 # $\sigma(b_f)^{50}$. What they have on top came through the detours; exercise 5 closes these and measures again.
@@ -431,8 +435,10 @@ class Reader(nn.Module):
         return self.readout(self.body(x))      # (B, V)
 
 # %% [markdown]
-# Everyone gets the same training: [Adam](../book/pages/glossary.md#adam), fresh [batches](../book/pages/glossary.md#batch) of 64, gradients
-# [clipped](../book/pages/glossary.md#gradient-clipping) to norm 1, at most 300 steps. Training ends early when the [loss](../book/pages/glossary.md#loss) is almost zero.
+# Everyone gets the same training: [Adam](../book/pages/glossary.md#adam) changes all [parameters](../book/pages/glossary.md#parameter), with a
+# [learning rate](../book/pages/glossary.md#learning-rate) of 0.003, on fresh [batches](../book/pages/glossary.md#batch) of 64, with gradients
+# [clipped](../book/pages/glossary.md#gradient-clipping) to norm 1, for at most 300 steps. Training ends early when the
+# [loss](../book/pages/glossary.md#loss), here the [cross-entropy](../book/pages/glossary.md#cross-entropy), is almost zero.
 
 # %%
 def train(model, batches, steps=300, lr=3e-3, stop_below=0.01):
@@ -499,7 +505,7 @@ claim("chrono_100", accuracy["LSTM, chrono", 100], at_least=0.99)
 claim("attention_500", accuracy["attention", 500], at_least=0.99)
 
 # %% [markdown]
-# | model | N | right | right, over [[chrono_100:seeds]] seeds |
+# | model | N | right | right, over [[chrono_100:seeds]] [seeds](../book/pages/glossary.md#seed) |
 # | --- | --- | --- | --- |
 # | LSTM, default | 5 | [[default_5:.1%]] | [[default_5:range:.1%]] |
 # | LSTM, default | 30 | [[default_30:.1%]] | [[default_30:range:.1%]] |
@@ -631,11 +637,69 @@ plots.lines(lengths, {"LSTM / attention": ratios}, log="x",
 # - A vanished gradient means that a network can hardly *learn* to keep something, not that it forgets. The default LSTM failed a recall
 #   over 30 distractors; the same LSTM with chrono biases solved 100, and attention 500.
 # - "Parallel" counts dependent steps; "fast" depends on the work and on the machine. For long sequences, attention's work grows as $T^2$.
+
+# %% [markdown]
+# ## Quiz
+#
+# 1. The largest singular value of an RNN's matrix $W$ is above 1. What does that prove about its gradients over many steps?
+#
+#    - [ ] They explode. :: To explode, gradients need a $\sigma_{max}$ above 1, but that is not enough. In the fresh `nn.RNN` it was
+#      above 1, and the gradients vanished.
+#    - [ ] They last, since no step can shrink them. :: $\sigma_{max}$ is the *most* that a step stretches. Other directions are
+#      stretched less or shrunk, and the slopes of the tanh, at most 1, take off more.
+#    - [x] nothing :: The bound $\sigma_{max}^k$ then grows, and a bound that grows forbids neither growth nor decay. Only a
+#      $\sigma_{max}$ below 1 proves something: that they vanish.
+#
+# 2. What forget bias does this LSTM of PyTorch have?
+#
+#    ```python
+#    forget = slice(hidden, 2 * hidden)
+#    lstm.bias_ih_l0.data[forget] = 1.0
+#    lstm.bias_hh_l0.data[forget] = 1.0
+#    ```
+#
+#    - [x] 2 :: PyTorch's LSTM has two bias vectors and adds them. Each gate sees the sum.
+#    - [ ] 1 :: It would be, if the last line set zeros. The two vectors are added.
+#    - [ ] none: these entries belong to the input gate :: PyTorch's order is input, forget, cell, output. The second
+#      block of `hidden` entries is the forget gate's.
+#
+# 3. A gradient has lost more than a hundred powers of ten on its way back to the first input. What follows?
+#
+#    - [ ] The network has forgotten the first input. :: The light switch shows that it need not: its state still says what came
+#      first, while the gradient is gone. A gradient measures the answer to a *small change*.
+#    - [x] Training can hardly teach the network to keep that input. :: Gradient descent follows this number. Where it is
+#      that small, nothing tells the early steps what they should have kept.
+#    - [ ] A larger learning rate is needed for the early inputs. :: All steps of a recurrent network share one $W$, so there is no
+#      such thing as a rate for early inputs. And what multiplies the tiny part multiplies the large parts, too.
+#    - [ ] The gradient was clipped too hard. :: Clipping scales the whole gradient by one number. It cannot make one part fade
+#      against another.
+#
+# 4. "An LSTM loses context beyond 100 steps." What did this lesson measure?
+#
+#    - [ ] It is right for every LSTM, and wrong for attention. :: With chrono biases, the same LSTM solved a recall over 100
+#      distractors.
+#    - [ ] It is wrong: an LSTM keeps what it needs for as long as it is needed. :: The default LSTM guessed at 30
+#      distractors. A cell state *can* last, but training has to get there from where it starts.
+#    - [x] There is no such number: initialisation, task and training decide. :: The formula was the same each time. Two vectors
+#      of biases decided whether 30 distractors were too many or 100 were few.
+#
+# 5. Your sequences are very long and your processor has one thread. Why may an LSTM take less time than attention?
+#
+#    - [ ] It has fewer operations in a row. :: It is the other way round: an LSTM's chain grows with $T$, attention's does
+#      not grow at all.
+#    - [x] Its work grows as $T$, that of attention as $T^2$. :: A short chain helps where hardware is idle. On one thread there is
+#      none, and the amount of work decides.
+#    - [ ] Attention waits for the first position before it computes the last. :: No position waits for another in attention. That is
+#      what parallel means.
+#    - [ ] It was trained with clipped gradients. :: Clipping belongs to training. The clock measured a forward pass.
+
+# %% [markdown]
+# ## Where to go from here
 #
 # **Practise:** [the exercises of this lesson](../exercises/01_recurrence_limits.ipynb).
 #
-# **What comes next.** Attention solved the recall as a black box. [Lesson 3](03_query_key_value.ipynb) opens the box: what is asked, what
-# answers, and why the answer is scaled.
+# **What comes next.** Attention solved the recall as a black box. [Lesson 2](02_soft_lookup.ipynb) opens it from the side of the
+# lookup, and lesson 3 from the side of the formula: what is asked, what answers, and why the answer is scaled.
 #
 # **Papers.** Why gradients vanish: @hochreiter1991, @bengio1994, @pascanu2013. Gates and their biases: @hochreiter1997, @gers2000,
 # @jozefowicz2015, @tallec2018. What trained LSTMs use: @khandelwal2018. The network that gave up recurrence: @vaswani2017.

@@ -24,7 +24,7 @@
 # **Before you start** you should know matrix products, mean and variance, the quotient rule, and a training loop in
 # PyTorch.
 #
-# **How long:** 40 minutes to read, about 20 seconds to run.
+# **How long:** [[how-long:read]] to read, [[how-long:run]] to run.
 
 # %%
 import itertools
@@ -653,6 +653,72 @@ except AssertionError as error:
 # - A dot product of $d_k$ terms has variance $d_k$, and the softmax's slopes vanish when one weight takes all.
 #   Dividing by $\sqrt{d_k}$ keeps scores at variance 1, whatever the width.
 # - Scaling prevents saturation, dropout regularises, clipping bounds a gradient. None replaces another.
+
+# %% [markdown]
+# ## Quiz
+#
+# 1. Two tokens have the same key and different values. A query attends to both. What is sure?
+#
+#    - [ ] The query gives more weight to the one whose value fits it better. :: A value is never compared with
+#      anything. Scores come from the query and the keys alone; the value is only what is handed over.
+#    - [ ] The output is the same as if both had the first one's value. :: Each value enters the sum with its own
+#      weight. Change one of the two, and the output changes.
+#    - [x] Both get the same weight, and both values enter the output. :: Equal keys have equal dot products with the
+#      query, hence equal scores and equal [attention weights](../book/pages/glossary.md#attention-weight). So it was
+#      with *Mia* and *keys*, each of which fitted the query of *lost* as well as the other.
+#
+# 2. Somebody writes the softmax with another axis. `scores` has the shape $(B, T, S)$.
+#
+#    ```python
+#    weights = F.softmax(scores, dim=-2)
+#    output = weights @ V
+#    ```
+#
+#    What happens?
+#
+#    - [x] It runs, and each key shares one whole among the queries. :: Axis -2 counts the queries, so now the columns
+#      sum to one, and a row may sum to anything. No shape changes, so nothing complains.
+#    - [ ] PyTorch raises an error, since the shapes no longer fit. :: A softmax keeps the shape of what it gets. The
+#      product with $V$ works exactly as before, which is why the slip survives.
+#    - [ ] Nothing, as long as $T = S$. :: Equal lengths hide a wrong *transpose*. Here rows and columns are still
+#      different things: the columns sum to one, and the rows do not.
+#    - [ ] The rows still sum to one, and only their order changes. :: Each entry is divided by another sum, that of its
+#      column. The numbers change, not only their places.
+#
+# 3. A token is $d_{model} = 512$ numbers wide, and a head projects it to $d_k = 64$. By what does the head divide its dot
+#    products, and why?
+#
+#    - [ ] by $\sqrt{512}$, since that is the width of the model :: The dot product never sees the model's width: it is
+#      a sum of $d_k$ products. Divided by too much, the scores have a variance below 1, and the weights are too even.
+#    - [ ] by 64, since the dot product sums 64 terms :: 64 is the *variance*. Divide by $c$, and the variance is divided by
+#      $c^2$: dividing by 64 would leave a variance of one 64th.
+#    - [x] by 8, since that makes the variance 1 again :: The sum of 64 independent products has the variance 64. Its
+#      root, the standard deviation, is 8.
+#    - [ ] by the length of the longest key, so that no score is above 1 :: That would be another method. The root of $d_k$
+#      is fixed before any data is seen, and a single score may well be large.
+#
+# 4. A wide head without the division hardly learns. Which of these helps, and why?
+#
+#    - [ ] gradient clipping, since it keeps gradients at a useful length :: Clipping shortens gradients that are too
+#      long. It never lengthens one, and here they are too *short*.
+#    - [x] dividing the scores, since the slopes $w_i(\delta_{ij} - w_j)$ are then not all near zero :: A softmax with one
+#      weight near 1 has only tiny slopes. Scores of variance 1 keep it away from there, whatever the width.
+#    - [ ] dropout on the weights, since it makes the head use other keys :: Dropped weights are zero after the softmax. The
+#      slopes *of* the softmax are what they were, and the ones that were tiny stay tiny.
+#
+# 5. You feed the tokens of a sentence to a self-attention module in another order, without telling it the places. What comes
+#    out?
+#
+#    - [ ] the same list of outputs, since attention sees a set :: Nearly. The *set* of outputs is the same, but each output
+#      moves with its token: the list is reordered, too.
+#    - [x] the old outputs, reordered like the tokens :: That is [permutation
+#      equivariance](../book/pages/glossary.md#permutation-equivariance). Each token asks the same question of the same
+#      keys, wherever it stands.
+#    - [ ] other outputs, since each token now has other neighbours :: Attention knows no neighbours. Each query is compared
+#      with *all* keys, and no score depends on a distance.
+
+# %% [markdown]
+# ## Where to go from here
 #
 # **Now you:** in [the exercises](../exercises/03_query_key_value.ipynb) you write the function and the module, and
 # find a wrong scale from its curve. **Next:** in lesson 4, masks decide who may look at whom.
