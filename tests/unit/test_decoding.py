@@ -133,8 +133,11 @@ def plain_beam_search(model, source, beam_size, max_length, length_penalty):
         grown.sort(key=lambda tokens: -log_prob(model, source, tokens))
         done.extend(tokens for tokens in grown[:beam_size] if tokens[-1] == EOS)
         live = [tokens for tokens in grown[:beam_size] if tokens[-1] != EOS]
-        if len(done) >= beam_size:
-            live = []
+        done = [tokens for tokens, *_ in ranked(model, source, done, length_penalty)[:beam_size]]
+        if len(done) == beam_size:
+            worst = ranked(model, source, done, length_penalty)[-1][1]
+            if all(score <= worst for _, score, _ in ranked(model, source, live, length_penalty)):
+                live = []
     best = ranked(model, source, done, length_penalty) + ranked(model, source, live, length_penalty)
     return best[:beam_size]
 
@@ -271,6 +274,29 @@ def test_beams_stop_when_enough_are_finished():
     model = TableModel(either_e_or_abe)
     beam_search(model, torch.tensor([[1], [1]]), beam_size=2, max_length=9)
     assert model.num_steps == 3
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_a_likely_beginning_is_followed_although_enough_others_are_finished(length_penalty):
+    """Two unlikely short answers fill a beam of 2 before the likely long one has ended."""
+
+    def next_probs(source, prefix):
+        return distribution(EOS=1.0) if len(prefix) == 3 else distribution(A=0.98, EOS=0.02)
+
+    model, source = TableModel(next_probs), torch.tensor([[1]])
+    result = beam_search(model, source, beam_size=2, max_length=9, length_penalty=length_penalty)
+    assert as_list(result, 0)[0][0] == (A, A, A, EOS)
+    assert result.scores[0, 0].item() == pytest.approx(3 * math.log(0.98) / 4**length_penalty)
+
+
+def test_a_beginning_that_cannot_win_is_not_followed():
+    def next_probs(source, prefix):
+        return distribution(EOS=0.8, A=0.2) if prefix else distribution(EOS=0.4, A=0.6)
+
+    model = TableModel(next_probs)
+    result = beam_search(model, torch.tensor([[1]]), beam_size=2, max_length=9, length_penalty=0.0)
+    assert [tokens for tokens, *_ in as_list(result, 0)] == [(A, EOS), (EOS,)]
+    assert model.num_steps == 2
 
 
 def test_what_no_longer_matters_is_not_said():

@@ -87,8 +87,10 @@ class Beams:
         tokens = torch.cat((self.done_tokens, self.tokens), dim=1)  # (B, 2K, L)
         self.done_scores, best = scores.topk(self.done_scores.shape[1])  # (B, K)
         self.done_tokens = _take(tokens, best)
-        full = self.done_scores.isfinite().all(dim=1, keepdim=True)  # (B, 1)
-        self.log_probs = self.log_probs.masked_fill(ended | full, -math.inf)
+        worst = self.done_scores[:, -1:]  # (B, 1), minus infinity while fewer than K are finished
+        running = self._scores().masked_fill(ended, -math.inf)  # (B, K)
+        decided = (running <= worst).all(dim=1, keepdim=True)  # (B, 1)
+        self.log_probs = self.log_probs.masked_fill(ended | decided, -math.inf)
 
     def _scores(self) -> Tensor:
         return self.log_probs / math.pow(self.step, self.length_penalty)  # (B, K)

@@ -117,8 +117,10 @@ def beam_search(
 
     At each step every beginning is continued by every token, and of all these the K likeliest are taken.
     Those that end in ``eos`` are set aside as finished and never continued; the others are the next
-    beginnings. The search of a row stops when K of its hypotheses are finished, or nothing is left to
-    continue, or at ``max_length``. Of the finished ones the best K are kept. A beam of 1 is greedy search.
+    beginnings. Of the finished ones the best K are kept. The search of a row stops when there are K of them
+    and no beginning scores higher than the worst as it stands, or nothing is left to continue, or at
+    ``max_length``. With a penalty of 0 nothing better can then come; with another one a beginning may still
+    rise as it grows, and is not waited for. A beam of 1 is greedy search.
 
     The score of a hypothesis of n tokens, ``eos`` among them, is
 
