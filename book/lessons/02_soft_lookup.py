@@ -515,7 +515,8 @@ with torch.no_grad():
 mean_weights = weights.mean(dim=0)                              # (T, S)
 plots.matrix(mean_weights, x="source position", y="output",
              alt="Mean attention weights, outputs by source positions. The dark band runs "
-                 "from top right to bottom left. Below the first rows its darkest cells lie one "
+                 "from top right to bottom left. Below the first rows its darkest cells lie "
+                 "one "
                  "place to the right of the anti-diagonal, the next darkest on it.")
 
 # %%
@@ -590,7 +591,8 @@ plots.small_multiples(maps, titles=[f"τ = {t:g}" for t in colder], columns=name
                       rows=[f"{turn:g}°" for turn in turns], y="query",
                       alt="Four maps of weights, nine directions of the query by eight keys. "
                           "At temperature 5 all cells are pale; at 1 there is a broad band, "
-                          "at 0.2 a narrow one; at 0.02 one key has all, or two share it equally "
+                          "at 0.2 a narrow one; at 0.02 one key has all, or two share it "
+                          "equally "
                           "where the query is halfway.")
 
 # %% [markdown]

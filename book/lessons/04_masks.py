@@ -209,8 +209,10 @@ def by_module(mask):
 V = torch.tensor([[1.0], [2.0], [4.0]])                # (S, 1)
 additive = torch.zeros(3, 3).masked_fill(~causal, -math.inf)
 sdpa = F.scaled_dot_product_attention
-answers = {"boolean, may": sdpa(zeros, zeros, V, causal), "additive": sdpa(zeros, zeros, V, additive),
-           "boolean, may not": by_module(~causal), "inverted": sdpa(zeros, zeros, V, ~causal)}
+answers = {"boolean, may": sdpa(zeros, zeros, V, causal),
+           "additive": sdpa(zeros, zeros, V, additive),
+           "boolean, may not": by_module(~causal),
+           "inverted": sdpa(zeros, zeros, V, ~causal)}
 for name, answer in answers.items():
     print(f"{name:17}", [round(number, 2) for number in answer.flatten().tolist()])
 
@@ -267,7 +269,7 @@ print("NaN replaced:    ", repaired[1].tolist(), " gradient of V:", gradient.tol
 def masked_softmax(scores, mask):
     empty = ~mask.any(dim=-1, keepdim=True)                      # (..., T, 1)
     allowed = scores.masked_fill(~mask, -math.inf)               # (..., T, S)
-    weights = allowed.masked_fill(empty, 0.0).softmax(dim=-1)    # an empty row: all zeros, no NaN
+    weights = allowed.masked_fill(empty, 0.0).softmax(dim=-1)    # an empty row: zeros, no NaN
     return weights.masked_fill(empty, 0.0)                       # its weights become zero
 
 
@@ -352,7 +354,7 @@ num_tokens, length = 8, 12
 def random_text(mask):
     while True:
         text = torch.randint(num_tokens, (64, length + 1), generator=generator)    # (B, T + 1)
-        yield (text[:, :-1], mask), text[:, 1:]                                    # next tokens
+        yield (text[:, :-1], mask), text[:, 1:]    # and the next tokens
 
 
 def train(diagonal):

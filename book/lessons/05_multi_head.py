@@ -173,7 +173,8 @@ def by_loop(module, x):
     outputs = []
     for h in range(module.num_heads):
         part = slice(h * D, (h + 1) * D)                              # the columns of head h
-        Q, K, V = (x @ linear.weight[part].T for linear in (module.w_q, module.w_k, module.w_v))
+        Q, K, V = (x @ linear.weight[part].T
+                   for linear in (module.w_q, module.w_k, module.w_v))
         outputs.append(scaled_dot_product_attention(Q, K, V).output)  # (B, T, D)
     return torch.cat(outputs, dim=-1) @ module.w_o.weight.T           # (B, T, d_model)
 
@@ -214,7 +215,8 @@ claim("torch_double", differences["float64"], at_most=1e-12)
 # [parameters](../book/pages/glossary.md#parameter) of a module with $d_{model} = 64$:
 
 # %%
-counts = {h: sum(p.numel() for p in MultiHeadAttention(64, h).parameters()) for h in (1, 2, 4, 8)}
+counts = {h: sum(p.numel() for p in MultiHeadAttention(64, h).parameters())
+          for h in (1, 2, 4, 8)}
 claim("parameters", counts[1], equals=16384)
 claim("parameters_differ", max(counts.values()) - min(counts.values()), equals=0)
 
@@ -274,7 +276,7 @@ def last_tokens(back, batch_size=64):
     while True:
         tokens = torch.randint(16, (batch_size, 16), generator=generator)              # (B, T)
         earlier = [tokens.roll(step, dims=1) for step in range(1, back + 1)]
-        yield tokens, torch.stack(earlier, dim=-1)[:, back:]                           # (B, T, back)
+        yield tokens, torch.stack(earlier, dim=-1)[:, back:]    # (B, T - back, back)
 
 
 # %%
@@ -327,7 +329,8 @@ plots.bars(shares, y="share of positions with all tokens right",
 
 # %%
 def small_network(d_model=64):
-    return nn.Sequential(nn.Linear(d_model, 4 * d_model), nn.ReLU(), nn.Linear(4 * d_model, d_model))
+    return nn.Sequential(nn.Linear(d_model, 4 * d_model), nn.ReLU(),
+                         nn.Linear(4 * d_model, d_model))
 
 
 torch.manual_seed(seed(0))
@@ -355,8 +358,9 @@ def mean_weights(model):
 
 maps = mean_weights(two_back[2])
 plots.small_multiples(list(maps), titles=["head 1", "head 2"], mask=causal_mask(16),
-                      alt="Mean attention weights of two heads. From the third row on, one head "
-                          "looks at the token one step back and the other at two steps back.")
+                      alt="Mean attention weights of two heads. From the third row on, one "
+                          "head looks at the token one step back and the other at two steps "
+                          "back.")
 
 # %%
 def weight_at(maps, step):

@@ -102,7 +102,7 @@ sinusoidal_positions(3, 4)
 # %%
 both = sinusoidal_positions(64, 32)                                   # (T, D)
 sine = both.clone()
-sine[:, 1::2] = 0.0                                                   # the first half of the formula
+sine[:, 1::2] = 0.0                                      # the first half of the formula
 
 
 def by_distance(table, p, steps=24):
@@ -113,8 +113,9 @@ curves = {f"{name}, from place {p}": by_distance(table, p)
           for name, table in [("both", both), ("sine", sine)] for p in (5, 20)}
 plots.lines(range(24), curves, x="distance (places)", y="dot product", marks=False,
             roles={name: "wrong" if name.startswith("sine") else "key" for name in curves},
-            alt="Dot product of two places against their distance, from place 5 and from place "
-                "20. With sine and cosine the two curves lie on each other; with the sine "
+            alt="Dot product of two places against their distance, from place 5 and from "
+                "place 20. With sine and cosine the two curves lie on each other; with the "
+                "sine "
                 "alone they differ.")
 
 # %%
@@ -146,7 +147,8 @@ claim("spread_sine", spread(sine), at_least=4)
 # %%
 zeros = torch.zeros(5, 5, 8)                                          # (B, T, d_model), B = T
 table = sinusoidal_positions(5, 8)                                    # (T, d_model)
-for name, placed in [("along time", zeros + table), ("along the batch", zeros + table[:, None])]:
+for name, placed in [("along time", zeros + table),
+                     ("along the batch", zeros + table[:, None])]:
     sequences = (placed[0] - placed[1]).abs().max().item() > 0
     places = (placed[:, 0] - placed[:, 1]).abs().max().item() > 0
     print(f"{name}: sequences differ: {sequences}, places differ: {places}")
@@ -176,7 +178,7 @@ def rotary_angles(length, D, offset=0):
 def rotate_interleaved(heads, offset=0):
     """Turn the pairs (0, 1), (2, 3), ... of heads (..., T, D)."""
     cos, sin = rotary_angles(*heads.shape[-2:], offset)
-    a, b = heads[..., 0::2], heads[..., 1::2]                                      # (..., T, D/2)
+    a, b = heads[..., 0::2], heads[..., 1::2]                                   # (..., T, D/2)
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
 
 
@@ -206,11 +208,11 @@ claim("turned_or_not", (near - q @ k.T).abs().max().item(), at_least=0.5)
 def rotate_half_split(heads, offset=0):
     """Turn the pairs (0, D/2), (1, D/2 + 1), ... of heads (..., T, D)."""
     cos, sin = rotary_angles(*heads.shape[-2:], offset)
-    a, b = heads.chunk(2, dim=-1)                                                  # (..., T, D/2)
+    a, b = heads.chunk(2, dim=-1)                                               # (..., T, D/2)
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
 
 
-order = torch.arange(16).view(-1, 2).T.flatten()                      # 0, 2, 4, ..., 1, 3, 5, ...
+order = torch.arange(16).view(-1, 2).T.flatten()                  # 0, 2, 4, ..., 1, 3, 5, ...
 half_split = rotate_half_split(q[:, order]) @ rotate_half_split(k[:, order]).T     # (T, T)
 mixed = rotate_half_split(q) @ rotate_half_split(k).T
 claim("layouts_translated", (half_split - near).abs().max().item(), at_most=1e-5)
@@ -252,8 +254,9 @@ allowed = causal_mask(12)
 reach = bias.masked_fill(~allowed, -math.inf).softmax(dim=-1)                      # (H, T, S)
 plots.small_multiples(list(reach), titles=[f"slope 2^-{2 * h}" for h in (1, 2, 3, 4)],
                       mask=allowed,
-                      alt="Attention weights of four ALiBi heads when all scores are zero. The "
-                          "first head, with the steepest slope, looks at the last few places; "
+                      alt="Attention weights of four ALiBi heads when all scores are zero. "
+                          "The first head, with the steepest slope, looks at the last few "
+                          "places; "
                           "the fourth spreads its weight almost evenly.")
 
 # %% [markdown]
@@ -280,9 +283,9 @@ class OneAttention(nn.Module):
         T, x = tokens.shape[1], self.token(tokens)                    # x: (B, T, d_model)
         if self.table is not None:
             x = x + self.table[:T]
-        result = self.heads(x, mask=mask, need_weights=False,
-                            rotate=rotate_interleaved if self.kind == "rotary" else None,
-                            score_bias=alibi_bias(self.num_heads, T) if self.kind == "ALiBi" else None)
+        rotate = rotate_interleaved if self.kind == "rotary" else None
+        bias = alibi_bias(self.num_heads, T) if self.kind == "ALiBi" else None
+        result = self.heads(x, mask=mask, rotate=rotate, score_bias=bias, need_weights=False)
         return self.readout(result.output)                            # (B, T, num_tokens)
 
 
@@ -306,7 +309,8 @@ def reversal_accuracy(model):
     return (model(tokens).argmax(dim=-1) == targets).float().mean().item()
 
 
-reversed_by = {kind: reversal_accuracy(train(kind, reversal())) for kind in ("none", "sinusoidal")}
+reversed_by = {kind: reversal_accuracy(train(kind, reversal()))
+               for kind in ("none", "sinusoidal")}
 claim("reversed_without", reversed_by["none"], at_most=0.3)
 claim("reversed_with", reversed_by["sinusoidal"], at_least=0.98)
 
@@ -339,7 +343,7 @@ def latest(length=48, batch_size=32):
         blank[:, 0] = False
         tokens = tokens.masked_fill(blank, 0)
         place = torch.arange(length).masked_fill(blank, 0)            # (B, T)
-        targets = tokens.gather(1, place.cummax(dim=1).values)        # the latest place that counts
+        targets = tokens.gather(1, place.cummax(dim=1).values)    # the latest one that counts
         yield (tokens, causal_mask(length)), targets
 
 
@@ -378,7 +382,7 @@ def as_map(results, title):
     table = torch.tensor([[results[kind][length] for length in lengths] for kind in kinds])
     return plots.matrix(table, rows=kinds, columns=[str(n) for n in lengths], title=title,
                         x="length of the test", y="positions", label="accuracy",
-                        alt=f"{title}: accuracy by kind of positions and length. Trained at 48.")
+                        alt=f"{title}: accuracy by positions and length. Trained at 48.")
 
 
 as_map(three, "three back")
