@@ -1,0 +1,79 @@
+"""The lesson's one word is changed, its own cells are run, and a missed bar is seen."""
+
+import pytest
+
+from tools import languages
+
+LESSON = """# ---
+# jupyter:
+#   kernelspec: {name: python3, display_name: Python 3, language: python}
+# ---
+
+# %% [markdown]
+# # Translation
+
+# %%
+from attnlab import claim, seed
+
+# %%
+language = "fr"    # or "de"
+
+# %%
+print("noise")
+claim("exact_match", {"fr": 0.995, "de": 0.981}.get(language, 0.5) - seed(0) / 1e5, at_least=0.99)
+
+# %%
+raise RuntimeError("what follows the measurement is not run")
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEED_SHIFT", "0")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    path = tmp_path / languages.LESSON
+    path.parent.mkdir(parents=True)
+    path.write_text(LESSON, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_word_is_changed_and_the_seeds_are_shifted(root):
+    assert languages.measure("fr", root=root) == pytest.approx(0.995)
+    assert languages.measure("de", root=root) == pytest.approx(0.981)
+    assert languages.measure("de", shift=1, root=root) == pytest.approx(0.971)
+
+
+def test_a_bar_that_is_missed_is_told(root, capsys):
+    assert languages.main(["fr", "de"], root) == 0
+    printed = capsys.readouterr().out
+    assert "fr  seed shift 0  exact match 0.995  bar 0.99, met" in printed and "noise" not in printed
+    assert languages.main(["de", "--shifts", "0", "1"], root) == 1
+    assert capsys.readouterr().out.count("MISSED") == 1
+    assert languages.main([], root) == 1  # es and zh are at 0.5 here
+    assert capsys.readouterr().out.count("MISSED") == 2
+
+
+def test_an_unknown_language_is_refused(root, capsys):
+    with pytest.raises(SystemExit):
+        languages.main(["it"], root)
+    assert "expected some of fr, de, es, zh, got it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ('language = "fr"', 'language = "pt"', 'expected language = "fr" once'),
+        ("print(", 'language = "fr"\nprint(', 'expected language = "fr" once'),
+        ("exact_match", "other", "expected a cell with claim"),
+    ],
+)
+def test_a_lesson_that_has_changed_is_noticed(root, old, new, what):
+    (root / languages.LESSON).write_text(LESSON.replace(old, new), encoding="utf-8")
+    with pytest.raises(ValueError, match=what):
+        languages.measure("fr", root=root)
+
+
+def test_the_real_lesson_has_what_is_needed():
+    sources = [cell.source for cell in languages.cells_for("de")]
+    assert sum('language = "de"' in source for source in sources) == 1
+    assert languages.MEASURE in sources[-1]
