@@ -79,8 +79,8 @@ def test_chosen_colours_are_kept(open_page: Callable[..., Page]) -> None:
     button.click()
     page.reload()
     assert theme(page) == "dark" and "dark" in button.inner_text()
-    page.locator(".chapters a").first.click()
-    page.locator("h1").wait_for()
+    with page.expect_navigation(wait_until="load"):  # the style sheet has arrived, too
+        page.locator(".chapters a").first.click()
     assert theme(page) == "dark" and background(page) == "rgb(20, 24, 30)"
 
 
