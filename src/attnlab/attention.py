@@ -32,7 +32,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["AttentionOutput", "SelfAttention", "causal_mask", "padding_mask", "scaled_dot_product_attention"]
+__all__ = [
+    "AttentionOutput",
+    "SelfAttention",
+    "causal_mask",
+    "check_inputs",
+    "check_mask",
+    "masked_softmax",
+    "padding_mask",
+    "scaled_dot_product_attention",
+]
 
 
 class AttentionOutput(NamedTuple):
@@ -84,7 +93,7 @@ def scaled_dot_product_attention(
 
     Source: Vaswani et al. 2017, section 3.2.1, equation 1.
     """
-    leading = _check_inputs(query, key, value, mask, score_bias)
+    leading = check_inputs(query, key, value, mask, score_bias)
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p: expected a probability between 0 and 1, got {dropout_p}")
     if not need_weights:
@@ -95,13 +104,21 @@ def scaled_dot_product_attention(
     scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)  # (..., T, S)
     if score_bias is not None:
         scores = scores + score_bias
-    weights = _masked_softmax(scores, mask)  # (..., T, S)
+    weights = masked_softmax(scores, mask)  # (..., T, S)
     dropped = F.dropout(weights, dropout_p) if dropout_p > 0.0 else weights
     return AttentionOutput(dropped @ value, weights, scores)  # output: (..., T, d_v)
 
 
-def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax over the keys that the mask allows; a row that allows none becomes zeros."""
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax over the keys that the mask allows; a row that allows none becomes zeros, forward and back.
+
+    Args:
+        scores: ``(..., T, S)``.
+        mask: Boolean, True = may attend; broadcasts to the scores. None allows everything.
+
+    Returns:
+        Weights ``(..., T, S)``.
+    """
     if mask is None:
         return scores.softmax(dim=-1)
     empty = ~mask.any(dim=-1, keepdim=True)  # (..., T, 1)
@@ -153,10 +170,29 @@ def _with_four_axes(tensor: Tensor) -> Tensor:
     return tensor if tensor.ndim >= 4 else tensor[(None,) * (4 - tensor.ndim)]
 
 
-def _check_inputs(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, score_bias: Tensor | None
+def check_inputs(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    score_bias: Tensor | None = None,
 ) -> tuple[int, ...]:
-    """Raise an error that names the argument at fault; return the leading axes of the output."""
+    """Make sure that the arguments of an attention fit together.
+
+    Args:
+        query: ``(..., T, d_k)``.
+        key: ``(..., S, d_k)``.
+        value: ``(..., S, d_v)``.
+        mask: Boolean, True = may attend; broadcasts to ``(..., T, S)``.
+        score_bias: Broadcasts to ``(..., T, S)``.
+
+    Returns:
+        The leading axes of the output: those of query, key and value, broadcast against each other.
+
+    Raises:
+        TypeError: If the tensors are not of one floating-point type, or the mask is not boolean.
+        ValueError: If shapes do not fit together. Every error names the argument at fault.
+    """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not tensor.is_floating_point():
             raise TypeError(f"{name}: expected a floating-point tensor, got {tensor.dtype}")
@@ -180,8 +216,7 @@ def _check_inputs(
     leading = _broadcast_leading("value", scores_leading, value)
     scores_shape = (*scores_leading, query.shape[-2], key.shape[-2])
     if mask is not None:
-        _check_mask(mask)
-        _check_fits_scores("mask", mask, scores_shape)
+        check_mask(mask, scores_shape)
     if score_bias is not None:
         if score_bias.dtype != query.dtype:
             raise TypeError(f"score_bias: expected the type of query, {query.dtype}, got {score_bias.dtype}")
@@ -198,12 +233,23 @@ def _broadcast_leading(name: str, leading: tuple[int, ...], tensor: Tensor) -> t
     return joint
 
 
-def _check_mask(mask: Tensor) -> None:
+def check_mask(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
+    """Make sure that a mask is boolean and fits the scores.
+
+    Args:
+        mask: True = may attend.
+        scores_shape: The shape ``(..., T, S)`` that the mask must broadcast to, without enlarging it.
+
+    Raises:
+        TypeError: If the mask is not boolean; the message says how to convert the other two kinds.
+        ValueError: If the shapes do not fit together.
+    """
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask: expected a boolean tensor, True = may attend, got {mask.dtype}. Convert a mask of "
             "ones (keep) and zeros with mask.bool(), an additive mask of 0 (keep) and -inf with mask == 0"
         )
+    _check_fits_scores("mask", mask, scores_shape)
 
 
 def _check_fits_scores(name: str, tensor: Tensor, scores_shape: tuple[int, ...]) -> None:

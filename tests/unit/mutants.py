@@ -22,11 +22,12 @@ class Mutants:
     """The mutants of one module, judged by one test module beside this file.
 
     ``module`` is the module that is broken, ``tests`` the file name of its tests. ``keep`` names what is not
-    exchanged: types that ``isinstance`` must go on recognising in other modules.
+    exchanged: types that ``isinstance`` must go on recognising in other modules. ``users`` are modules that
+    import from it and are run again upon the broken one, where the tests see it through them only.
     """
 
-    def __init__(self, module, tests, *, keep=()):
-        self.module = module
+    def __init__(self, module, tests, *, keep=(), users=()):
+        self.module, self.users = module, users
         self.source = Path(module.__file__).read_text(encoding="utf-8")
         self.keep = keep
         self.tests = _private_copy(Path(__file__).with_name(tests), module)
@@ -59,28 +60,75 @@ class Mutants:
         assert found is not None, f"no test notices {slip!r} for {there!r}"
 
     def _run(self, source):
-        """The source as a module that the rest of the library does not see."""
-        name = self.module.__name__
-        mutant = types.ModuleType(name)
-        mutant.__file__, mutant.__package__ = self.module.__file__, self.module.__package__
-        sys.modules[name] = mutant  # a data class looks its module up while it is made
+        """The source as a module that the library does not see, then its users upon it; all by name."""
+        right = {module.__name__: module for module in (self.module, *self.users)}
+        mutants = {}
         try:
-            exec(compile(source, f"{name} with a slip", "exec"), vars(mutant))
+            for name, module in right.items():
+                text = source if module is self.module else Path(module.__file__).read_text(encoding="utf-8")
+                mutant = mutants[name] = types.ModuleType(name)
+                mutant.__file__, mutant.__package__ = module.__file__, module.__package__
+                sys.modules[name] = mutant  # where a user finds it; a data class looks its module up, too
+                exec(compile(text, f"{name} with a slip", "exec"), vars(mutant))
         finally:
-            sys.modules[name] = self.module
+            sys.modules.update(right)
         for kept in self.keep:
-            setattr(mutant, kept, getattr(self.module, kept))
-        return mutant
+            setattr(mutants[self.module.__name__], kept, getattr(self.module, kept))
+        return mutants
 
-    def _exchange(self, mutant):
-        """Put what the mutant defines in the place of what the right module defines."""
+    def _exchange(self, mutants):
+        """Put what the mutants define in the place of what the right modules define."""
+        right = {module.__name__: module for module in (self.module, *self.users)}
         for name, thing in self._original.items():
-            if thing is self.module:
-                setattr(self.tests, name, mutant)
-            elif getattr(thing, "__module__", None) == self.module.__name__:
-                for defined, right in vars(self.module).items():
-                    if right is thing:
-                        setattr(self.tests, name, getattr(mutant, defined))
+            if isinstance(thing, types.ModuleType):
+                setattr(self.tests, name, _with_mutants(thing, mutants, right))
+            else:
+                setattr(self.tests, name, _in_place_of(thing, mutants, right))
+
+
+def _in_place_of(thing, mutants, right):
+    """What a mutant defines under the name that a right module has for this thing; else the thing itself."""
+    home = getattr(thing, "__module__", None)
+    if home in right:
+        for defined, value in vars(right[home]).items():
+            if value is thing:
+                return getattr(mutants[home], defined)
+    return thing
+
+
+def _with_mutants(module, mutants, right):
+    """The mutant of a module; a package that passes names on is copied with those of the mutants."""
+    if module.__name__ in mutants:
+        return mutants[module.__name__]
+    if not any(name.startswith(f"{module.__name__}.") for name in mutants):
+        return module
+    copy = types.ModuleType(module.__name__)
+    vars(copy).update({name: _in_place_of(thing, mutants, right) for name, thing in vars(module).items()})
+    return copy
+
+
+def judging(rooms):
+    """Two tests for a module of mutants: the sources pass as they stand, and every mutant is noticed.
+
+    ``rooms`` maps a name to a pair: the :class:`Mutants` of a module, and the list of its mutants.
+    """
+
+    @pytest.mark.parametrize("mutants", [pytest.param(room, id=name) for name, (room, _) in rooms.items()])
+    def test_the_source_as_it_stands_passes(mutants):
+        assert mutants.first_failure(mutants.source) is None
+
+    @pytest.mark.parametrize(
+        ("mutants", "there", "slip"),
+        [
+            pytest.param(room, there, slip, id=f"{name}-{number:02d}")
+            for name, (room, slips) in rooms.items()
+            for number, (there, slip) in enumerate(slips)
+        ],
+    )
+    def test_mutant_is_noticed(mutants, there, slip):
+        mutants.require_noticed(there, slip)
+
+    return test_the_source_as_it_stands_passes, test_mutant_is_noticed
 
 
 def _private_copy(path, module):

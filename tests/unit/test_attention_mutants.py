@@ -1,9 +1,7 @@
 """Break the attention code line by line: the tests of test_attention.py must notice every time."""
 
-import pytest
-
 import attnlab.attention
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
 MUTANTS = [
@@ -117,11 +115,4 @@ MUTANTS = [
 
 ATTENTION = Mutants(attnlab.attention, "test_attention.py", keep=["AttentionOutput"])
 
-
-def test_the_source_as_it_stands_passes():
-    assert ATTENTION.first_failure(ATTENTION.source) is None
-
-
-@pytest.mark.parametrize(("there", "slip"), MUTANTS, ids=[f"{number:02d}" for number in range(len(MUTANTS))])
-def test_mutant_is_noticed(there, slip):
-    ATTENTION.require_noticed(there, slip)
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging({"attention": (ATTENTION, MUTANTS)})

@@ -1,9 +1,7 @@
 """Break the cache line by line: the tests of test_cache.py must notice every time."""
 
-import pytest
-
 import attnlab.cache
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 MUTANTS = [
     ("        self._check(key, value)\n", ""),
@@ -61,11 +59,4 @@ MUTANTS = [
 
 CACHE = Mutants(attnlab.cache, "test_cache.py")
 
-
-def test_the_source_as_it_stands_passes():
-    assert CACHE.first_failure(CACHE.source) is None
-
-
-@pytest.mark.parametrize(("there", "slip"), MUTANTS, ids=[f"{number:02d}" for number in range(len(MUTANTS))])
-def test_mutant_is_noticed(there, slip):
-    CACHE.require_noticed(there, slip)
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging({"cache": (CACHE, MUTANTS)})

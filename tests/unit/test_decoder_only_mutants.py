@@ -1,12 +1,10 @@
 """Break the decoder-only model line by line: its tests must notice every time."""
 
-import pytest
-
 import attnlab.decoder_only.config
 import attnlab.decoder_only.generation
 import attnlab.decoder_only.model
 import attnlab.decoder_only.sampling
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
 CONFIG_MUTANTS = [
@@ -225,23 +223,10 @@ MODEL = Mutants(attnlab.decoder_only.model, "test_decoder_only.py")
 GENERATION = Mutants(attnlab.decoder_only.generation, "test_decoder_only_generation.py")
 SAMPLING = Mutants(attnlab.decoder_only.sampling, "test_decoder_only_sampling.py")
 
-ALL = [
-    pytest.param(room, there, slip, id=f"{name}-{number:02d}")
-    for name, room, mutants in (
-        ("config", CONFIG, CONFIG_MUTANTS),
-        ("model", MODEL, MODEL_MUTANTS),
-        ("generation", GENERATION, GENERATION_MUTANTS),
-        ("sampling", SAMPLING, SAMPLING_MUTANTS),
-    )
-    for number, (there, slip) in enumerate(mutants)
-]
-
-
-@pytest.mark.parametrize("room", [CONFIG, MODEL, GENERATION, SAMPLING], ids=lambda room: room.module.__name__)
-def test_the_source_as_it_stands_passes(room):
-    assert room.first_failure(room.source) is None
-
-
-@pytest.mark.parametrize(("room", "there", "slip"), ALL)
-def test_mutant_is_noticed(room, there, slip):
-    room.require_noticed(there, slip)
+ROOMS = {
+    "config": (CONFIG, CONFIG_MUTANTS),
+    "model": (MODEL, MODEL_MUTANTS),
+    "generation": (GENERATION, GENERATION_MUTANTS),
+    "sampling": (SAMPLING, SAMPLING_MUTANTS),
+}
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging(ROOMS)

@@ -1,25 +1,8 @@
 """Break the searches line by line: the tests of test_decoding.py must notice every time."""
 
-import pytest
-
 import attnlab.transformer.beams
 import attnlab.transformer.decoding
-from tests.unit.mutants import Mutants
-
-
-class BeamMutants(Mutants):
-    """The beams are used through the search, so the search is given the broken ones too."""
-
-    def first_failure(self, source):
-        try:
-            return super().first_failure(source)
-        finally:
-            attnlab.transformer.decoding.Beams = self.module.Beams
-
-    def _exchange(self, mutant):
-        super()._exchange(mutant)
-        attnlab.transformer.decoding.Beams = mutant.Beams
-
+from tests.unit.mutants import Mutants, judging
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
 DECODING_MUTANTS = [
@@ -105,24 +88,12 @@ BEAM_MUTANTS = [
     ("[:, :, : self.step],", ","),
 ]
 
-DECODING = Mutants(attnlab.transformer.decoding, "test_decoding.py")
-BEAMS = BeamMutants(attnlab.transformer.beams, "test_decoding.py")
+ROOMS = {
+    "searches": (Mutants(attnlab.transformer.decoding, "test_decoding.py"), DECODING_MUTANTS),
+    "beams": (
+        Mutants(attnlab.transformer.beams, "test_decoding.py", users=[attnlab.transformer.decoding]),
+        BEAM_MUTANTS,
+    ),
+}
 
-
-@pytest.mark.parametrize("mutants", [DECODING, BEAMS])
-def test_the_source_as_it_stands_passes(mutants):
-    assert mutants.first_failure(mutants.source) is None
-
-
-@pytest.mark.parametrize(
-    ("there", "slip"), DECODING_MUTANTS, ids=[f"{number:02d}" for number in range(len(DECODING_MUTANTS))]
-)
-def test_mutant_of_the_searches_is_noticed(there, slip):
-    DECODING.require_noticed(there, slip)
-
-
-@pytest.mark.parametrize(
-    ("there", "slip"), BEAM_MUTANTS, ids=[f"{number:02d}" for number in range(len(BEAM_MUTANTS))]
-)
-def test_mutant_of_the_beams_is_noticed(there, slip):
-    BEAMS.require_noticed(there, slip)
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging(ROOMS)

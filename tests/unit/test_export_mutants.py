@@ -1,12 +1,10 @@
 """Break what writes and reads a translator line by line: its tests must notice every time."""
 
-import pytest
-
 import attnlab.export.file
 import attnlab.export.rows
 import attnlab.export.tokeniser
 import attnlab.export.translator
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
 ROWS = [
@@ -96,9 +94,6 @@ FILE = [
     ("if not isinstance(version, int) or version > FORMAT_VERSION:", "if not isinstance(version, int):"),
     ("not isinstance(version, int) or version > FORMAT_VERSION", "int(version or 9) > FORMAT_VERSION"),
     ("    if hashlib.sha256(blank).hexdigest() != digest:\n", "    if False:\n"),
-    ("with open(beside,", "with open(path,"),
-    ("            os.fsync(file.fileno())\n", ""),
-    ("        beside.unlink(missing_ok=True)\n", "        pass\n"),
 ]
 
 FILES = {
@@ -107,19 +102,6 @@ FILES = {
     "translator": (attnlab.export.translator, TRANSLATOR),
     "file": (attnlab.export.file, FILE),
 }
-JUDGES = {name: Mutants(module, "test_export.py") for name, (module, _) in FILES.items()}
-CASES = [
-    pytest.param(name, there, slip, id=f"{name}-{number:02d}")
-    for name, (_, mutants) in FILES.items()
-    for number, (there, slip) in enumerate(mutants)
-]
 
-
-@pytest.mark.parametrize("name", list(FILES))
-def test_the_source_as_it_stands_passes(name):
-    assert JUDGES[name].first_failure(JUDGES[name].source) is None
-
-
-@pytest.mark.parametrize(("name", "there", "slip"), CASES)
-def test_mutant_is_noticed(name, there, slip):
-    JUDGES[name].require_noticed(there, slip)
+ROOMS = {name: (Mutants(module, "test_export.py"), slips) for name, (module, slips) in FILES.items()}
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging(ROOMS)

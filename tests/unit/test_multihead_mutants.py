@@ -1,9 +1,7 @@
 """Break multi-head attention line by line: the tests of test_multihead.py must notice every time."""
 
-import pytest
-
 import attnlab.multihead
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 BOTH_REPEATED = "k, v = k.repeat_interleave(copies, dim=-3), v.repeat_interleave(copies, dim=-3)"
 MUTANTS = [
@@ -110,11 +108,4 @@ MUTANTS = [
 
 MULTIHEAD = Mutants(attnlab.multihead, "test_multihead.py")
 
-
-def test_the_source_as_it_stands_passes():
-    assert MULTIHEAD.first_failure(MULTIHEAD.source) is None
-
-
-@pytest.mark.parametrize(("there", "slip"), MUTANTS, ids=[f"{number:02d}" for number in range(len(MUTANTS))])
-def test_mutant_is_noticed(there, slip):
-    MULTIHEAD.require_noticed(there, slip)
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging({"multihead": (MULTIHEAD, MUTANTS)})

@@ -1,9 +1,7 @@
 """Break the positions line by line: their tests must notice every time."""
 
-import pytest
-
 from attnlab.positions import alibi, rotary, tables
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
 TABLES = [
@@ -145,20 +143,4 @@ ROOMS = {
     "alibi": (Mutants(alibi, "test_positions_alibi.py"), ALIBI),
 }
 
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_source_as_it_stands_passes(room):
-    mutants, _ = ROOMS[room]
-    assert mutants.first_failure(mutants.source) is None
-
-
-@pytest.mark.parametrize(
-    ("room", "there", "slip"),
-    [
-        pytest.param(room, *mutant, id=f"{room}-{number:02d}")
-        for room, (_, mutants) in ROOMS.items()
-        for number, mutant in enumerate(mutants)
-    ],
-)
-def test_mutant_is_noticed(room, there, slip):
-    ROOMS[room][0].require_noticed(there, slip)
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging(ROOMS)

@@ -2,9 +2,7 @@
 
 import importlib
 
-import pytest
-
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 # Module by module: (what is there, what a slip would make of it).
 SLIPS = {
@@ -207,19 +205,11 @@ TESTS = {
 }
 KEPT = {"translation": ["TranslationPair"], "dates": ["Link", "Written"]}
 ROOMS = {
-    name: Mutants(importlib.import_module(f"attnlab.tasks.{name}"), tests, keep=KEPT.get(name, ()))
+    name: (
+        Mutants(importlib.import_module(f"attnlab.tasks.{name}"), tests, keep=KEPT.get(name, ())),
+        SLIPS[name],
+    )
     for name, tests in TESTS.items()
 }
-CASES = [(name, there, slip) for name, slips in SLIPS.items() for there, slip in slips]
 
-
-@pytest.mark.parametrize("name", ROOMS)
-def test_the_source_as_it_stands_passes(name):
-    assert ROOMS[name].first_failure(ROOMS[name].source) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "there", "slip"), CASES, ids=[f"{name}-{number:03d}" for number, (name, *_) in enumerate(CASES)]
-)
-def test_mutant_is_noticed(name, there, slip):
-    ROOMS[name].require_noticed(there, slip)
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging(ROOMS)

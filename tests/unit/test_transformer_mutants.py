@@ -1,13 +1,11 @@
 """Break the Transformer line by line: its tests must notice every time."""
 
-import pytest
-
 import attnlab.transformer.config
 import attnlab.transformer.model
 import attnlab.transformer.shift
 import attnlab.transformer.stacks
 import attnlab.transformer.torch_weights
-from tests.unit.mutants import Mutants
+from tests.unit.mutants import Mutants, judging
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
 CONFIG_MUTANTS = [
@@ -178,49 +176,19 @@ MODEL_MUTANTS = [
     ('"source", source, self.config.source_vocab_size', '"source", source, self.config.target_vocab_size'),
     ("if memory.shape[0] != target.shape[0]:", "if False:"),
 ]
-
-
-class TorchMutants(Mutants):
-    """What reads PyTorch's model is used through the stacks, so they are given the broken one too."""
-
-    NAMES = ("config_from_torch", "parts_from_torch")
-
-    def first_failure(self, source):
-        try:
-            return super().first_failure(source)
-        finally:
-            self._give_stacks(self.module)
-
-    def _exchange(self, mutant):
-        super()._exchange(mutant)
-        self._give_stacks(mutant)
-
-    def _give_stacks(self, module):
-        for name in self.NAMES:
-            setattr(attnlab.transformer.stacks, name, getattr(module, name))
-
-
 ROOM = {
     "config": (Mutants(attnlab.transformer.config, "test_transformer_config.py"), CONFIG_MUTANTS),
     "shift": (Mutants(attnlab.transformer.shift, "test_transformer_shift.py"), SHIFT_MUTANTS),
     "stacks": (Mutants(attnlab.transformer.stacks, "test_transformer_stacks.py"), STACKS_MUTANTS),
-    "torch": (TorchMutants(attnlab.transformer.torch_weights, "test_transformer_stacks.py"), TORCH_MUTANTS),
+    "torch": (
+        Mutants(
+            attnlab.transformer.torch_weights,
+            "test_transformer_stacks.py",
+            users=[attnlab.transformer.stacks],
+        ),
+        TORCH_MUTANTS,
+    ),
     "model": (Mutants(attnlab.transformer.model, "test_transformer.py"), MODEL_MUTANTS),
 }
-EVERY_MUTANT = [
-    pytest.param(name, there, slip, id=f"{name}-{number:02d}")
-    for name, (_, slips) in ROOM.items()
-    for number, (there, slip) in enumerate(slips)
-]
 
-
-@pytest.mark.parametrize("name", ROOM)
-def test_the_source_as_it_stands_passes(name):
-    mutants, _ = ROOM[name]
-    assert mutants.first_failure(mutants.source) is None
-
-
-@pytest.mark.parametrize(("name", "there", "slip"), EVERY_MUTANT)
-def test_mutant_is_noticed(name, there, slip):
-    mutants, _ = ROOM[name]
-    mutants.require_noticed(there, slip)
+test_the_source_as_it_stands_passes, test_mutant_is_noticed = judging(ROOM)

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function
 
-from attnlab.attention import _check_inputs
+from attnlab.attention import check_inputs
 from attnlab.efficient.tiling import Tile, Tiling
 
 __all__ = ["chunked_attention", "sliding_window_attention"]
@@ -109,7 +109,7 @@ def sliding_window_attention(
 
 
 def _tiled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, tiling: Tiling) -> Tensor:
-    leading = _check_inputs(query, key, value, mask, None)
+    leading = check_inputs(query, key, value, mask)
     _check_at_least_one("query_chunk", tiling.query_chunk)
     _check_at_least_one("key_chunk", tiling.key_chunk)
     # Views, which take no memory; autograd adds up over an axis that was spread.

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.attention import _check_inputs
+from attnlab.attention import check_inputs
 
 __all__ = ["causal_linear_attention", "elu_features", "linear_attention"]
 
@@ -57,7 +57,7 @@ def linear_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
     Source: Katharopoulos et al. 2020, section 3.2, equations 5 to 7.
     """
-    _check_inputs(query, key, value, None, None)
+    check_inputs(query, key, value)
     query_features, key_features, value_and_one = _prepared(query, key, value)
     state = key_features.transpose(-2, -1) @ value_and_one  # (..., d_k, d_v + 1)
     return _normalised(query_features @ state).to(query.dtype)
@@ -86,7 +86,7 @@ def causal_linear_attention(query: Tensor, key: Tensor, value: Tensor, *, chunk:
 
     Source: Katharopoulos et al. 2020, section 3.3.
     """
-    _check_inputs(query, key, value, None, None)
+    check_inputs(query, key, value)
     length = query.shape[-2]
     if key.shape[-2] != length:
         raise ValueError(f"key: expected one row for each of the T = {length} queries, got {key.shape[-2]}")

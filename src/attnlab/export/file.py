@@ -32,6 +32,7 @@ from torch import Tensor
 from attnlab.export.rows import QuantisedRows, quantise_rows, restore_rows
 from attnlab.export.tokeniser import Tokeniser
 from attnlab.export.translator import TrainedTranslator
+from attnlab.training.storage import replace_file
 from attnlab.transformer import Transformer, TransformerConfig
 
 __all__ = ["FORMAT_VERSION", "load_translator", "save_translator"]
@@ -74,7 +75,7 @@ def save_translator(path: PathLike, translator: TrainedTranslator) -> str:
     # One key: the order of several is not the same in each process.
     content = bytes_from(_packed(translator.model), {"attnlab": text})
     digest = hashlib.sha256(content).hexdigest()
-    _replace_file(Path(path), content.replace(_NO_DIGEST.encode(), digest.encode(), 1))
+    replace_file(path, content.replace(_NO_DIGEST.encode(), digest.encode(), 1))
     return digest
 
 
@@ -144,15 +145,3 @@ def _document(path: PathLike, content: bytes) -> dict[str, Any]:
     if hashlib.sha256(blank).hexdigest() != digest:
         raise ValueError(f"{path}: damaged, the content does not match its digest")
     return document
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

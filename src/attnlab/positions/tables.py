@@ -62,29 +62,10 @@ def sinusoidal_positions(
     )
 
 
-class SinusoidalPositions(nn.Module):
-    """Adds sinusoidal positions to a batch of embeddings.
-
-    The table is a buffer: it has no gradient, and moves with the module between devices and types. It is made
-    anew from the formula when it does, so that ``.double()`` gives a table right to float64. It is not saved
-    with the parameters, since it can always be made again.
-
-    Args:
-        d_model: Width of the embeddings, D.
-        max_length: The longest sequence that the table covers.
-
-    Raises:
-        ValueError: If ``max_length`` or ``d_model`` is below 1.
-
-    Source: Vaswani et al. 2017, section 3.5.
-    """
+class _PositionTable(nn.Module):
+    """Adds the rows of ``table`` to embeddings; the subclasses say what the rows are."""
 
     table: Tensor
-
-    def __init__(self, d_model: int, max_length: int) -> None:
-        super().__init__()
-        _check_sizes(d_model, max_length)
-        self.register_buffer("table", sinusoidal_positions(max_length, d_model), persistent=False)
 
     def forward(self, embeddings: Tensor, *, offset: int = 0) -> Tensor:
         """Add the rows for the positions ``offset`` to ``offset + T - 1``, to every example alike.
@@ -102,6 +83,29 @@ class SinusoidalPositions(nn.Module):
         """
         return embeddings + _rows(self.table, embeddings, offset)  # (T, D) spreads over the batch
 
+
+class SinusoidalPositions(_PositionTable):
+    """Adds sinusoidal positions to a batch of embeddings.
+
+    The table is a buffer: it has no gradient, and moves with the module between devices and types. It is made
+    anew from the formula when it does, so that ``.double()`` gives a table right to float64. It is not saved
+    with the parameters, since it can always be made again.
+
+    Args:
+        d_model: Width of the embeddings, D.
+        max_length: The longest sequence that the table covers.
+
+    Raises:
+        ValueError: If ``max_length`` or ``d_model`` is below 1.
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        _check_sizes(d_model, max_length)
+        self.register_buffer("table", sinusoidal_positions(max_length, d_model), persistent=False)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
         before = self.table
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -112,7 +116,7 @@ class SinusoidalPositions(nn.Module):
         return self
 
 
-class LearnedPositions(nn.Module):
+class LearnedPositions(_PositionTable):
     """Adds a learned vector for each position to a batch of embeddings.
 
     Args:
@@ -134,22 +138,6 @@ class LearnedPositions(nn.Module):
         _check_sizes(d_model, max_length)
         self.table = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.table, std=0.02)
-
-    def forward(self, embeddings: Tensor, *, offset: int = 0) -> Tensor:
-        """Add the rows for the positions ``offset`` to ``offset + T - 1``, to every example alike.
-
-        Args:
-            embeddings: ``(..., T, D)``.
-            offset: Position of the first embedding, as when earlier ones are kept in a cache.
-
-        Returns:
-            ``(..., T, D)``.
-
-        Raises:
-            ValueError: If ``offset + T`` is past the end of the table, ``offset`` is negative, or D is not
-                ``d_model``.
-        """
-        return embeddings + _rows(self.table, embeddings, offset)  # (T, D) spreads over the batch
 
 
 def _check_sizes(d_model: int, max_length: int) -> None:

@@ -8,12 +8,9 @@ r"""Additive attention: a small network, not a product, says how well a query ma
 Source: Bahdanau, Cho & Bengio 2015, section 3.1 and appendix A.
 """
 
-import math
-
-import torch
 from torch import Tensor, nn
 
-from ..attention import AttentionOutput
+from ..attention import AttentionOutput, check_mask, masked_softmax
 
 __all__ = ["AdditiveAttention"]
 
@@ -86,7 +83,7 @@ class AdditiveAttention(nn.Module):
         self._check(query, projected_key, value, mask)
         together = self.w_query(query)[:, :, None, :] + projected_key[:, None, :, :]  # (B, T, S, d_hidden)
         scores = self.v(together.tanh()).squeeze(-1)  # (B, T, S)
-        weights = _masked_softmax(scores, mask)  # (B, T, S)
+        weights = masked_softmax(scores, mask)  # (B, T, S)
         return AttentionOutput(weights @ value, weights, scores)  # output: (B, T, d_v)
 
     def _check(self, query: Tensor, projected_key: Tensor, value: Tensor, mask: Tensor | None) -> None:
@@ -102,26 +99,5 @@ class AdditiveAttention(nn.Module):
                 f"value: expected one row for each key, {tuple(projected_key.shape[:2])}, "
                 f"got shape {tuple(value.shape)}"
             )
-        if mask is None:
-            return
-        if mask.dtype != torch.bool:
-            raise TypeError(f"mask: expected a boolean tensor, True = may attend, got {mask.dtype}")
-        scores_shape = (*query.shape[:2], projected_key.shape[1])
-        if mask.ndim > 3 or any(
-            ours not in (1, theirs)
-            for ours, theirs in zip(reversed(mask.shape), reversed(scores_shape), strict=False)
-        ):
-            raise ValueError(
-                f"mask: expected a shape that broadcasts to the scores (B, T, S) = {scores_shape}, "
-                f"got {tuple(mask.shape)}"
-            )
-
-
-def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax over the keys that the mask allows; a row that allows none becomes zeros."""
-    if mask is None:
-        return scores.softmax(dim=-1)
-    # A row of nothing but -inf would become NaN on the way forward and back: it gets harmless scores first.
-    empty = ~mask.any(dim=-1, keepdim=True)  # (B, T, 1)
-    allowed = scores.masked_fill(~mask, -math.inf).masked_fill(empty, 0.0)
-    return allowed.softmax(dim=-1).masked_fill(empty, 0.0)
+        if mask is not None:
+            check_mask(mask, (*query.shape[:2], projected_key.shape[1]))

@@ -78,6 +78,11 @@ class _EncoderDecoder(nn.Module):
         self.encoder = nn.GRU(d_model, hidden_size, batch_first=True, bidirectional=True)
         self.first_state = nn.Linear(2 * hidden_size, hidden_size)
         self.readout = nn.Linear(3 * hidden_size, target_vocab_size)  # from the state and the context
+        self._make_decoder(d_model, hidden_size)
+
+    def _make_decoder(self, d_model: int, hidden_size: int) -> None:
+        """Add the layers that write the target; each model has its own."""
+        raise NotImplementedError
 
     def encode(self, source: Tensor) -> RecurrentEncoded:
         """Read the source.
@@ -146,20 +151,7 @@ class GRUEncoderDecoder(_EncoderDecoder):
     encoder is that of Bahdanau et al. 2015, so that attention is the only difference between the two models.
     """
 
-    def __init__(
-        self,
-        source_vocab_size: int,
-        target_vocab_size: int,
-        d_model: int,
-        hidden_size: int,
-        *,
-        pad: int = 0,
-        bos: int = 1,
-        eos: int = 2,
-    ) -> None:
-        super().__init__(
-            source_vocab_size, target_vocab_size, d_model, hidden_size, pad=pad, bos=bos, eos=eos
-        )
+    def _make_decoder(self, d_model: int, hidden_size: int) -> None:
         self.decoder = nn.GRU(d_model + 2 * hidden_size, hidden_size, batch_first=True)
 
     def decode(
@@ -198,20 +190,7 @@ class AttentiveGRUEncoderDecoder(_EncoderDecoder):
     the last states of both directions, and the readout is one linear layer.
     """
 
-    def __init__(
-        self,
-        source_vocab_size: int,
-        target_vocab_size: int,
-        d_model: int,
-        hidden_size: int,
-        *,
-        pad: int = 0,
-        bos: int = 1,
-        eos: int = 2,
-    ) -> None:
-        super().__init__(
-            source_vocab_size, target_vocab_size, d_model, hidden_size, pad=pad, bos=bos, eos=eos
-        )
+    def _make_decoder(self, d_model: int, hidden_size: int) -> None:
         self.attention = AdditiveAttention(hidden_size, 2 * hidden_size, hidden_size)
         self.decoder = nn.GRUCell(d_model + 2 * hidden_size, hidden_size)
 

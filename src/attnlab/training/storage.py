@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-__all__ = ["FORMAT_VERSION", "read_document", "read_file", "write_file"]
+__all__ = ["FORMAT_VERSION", "read_document", "read_file", "replace_file", "write_file"]
 
 FORMAT_VERSION = 1
 _FORMAT = "attnlab"
@@ -35,7 +35,6 @@ def write_file(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], docu
         OSError: if the file cannot be written; an older file is then still there.
         ValueError: if JSON would change the document: text for a number as a key, a list for a tuple.
     """
-    path = Path(path)
     text = json.dumps(document)
     if json.loads(text) != document:
         raise ValueError("document: expected what JSON can hold unchanged, with text as keys and no tuples")
@@ -46,7 +45,20 @@ def write_file(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], docu
         "document": text,
         "sha256": _digest(plain, text),
     }
-    content = save(plain, header)
+    replace_file(path, save(plain, header))
+
+
+def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file in one step: it is written beside, then takes its place.
+
+    Args:
+        path: where to; its folder must be there.
+        content: all of the file.
+
+    Raises:
+        OSError: if the file cannot be written; an older file is then still there, whole.
+    """
+    path = Path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(beside, "wb") as file:

@@ -7,7 +7,7 @@ Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.1 and figur
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from attnlab.transformer.config import TransformerConfig
 from attnlab.transformer.torch_weights import config_from_torch, parts_from_torch
 
 __all__ = ["DecoderCache", "DecoderOutput", "EncoderDecoder", "EncoderOutput"]
+
+_Layer = TypeVar("_Layer", EncoderLayer, DecoderLayer)
 
 
 class EncoderOutput(NamedTuple):
@@ -96,27 +98,11 @@ class EncoderDecoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.encoder_layers = nn.ModuleList(
-            EncoderLayer(
-                config.d_model,
-                config.num_heads,
-                config.d_ff,
-                dropout=config.dropout,
-                norm=config.norm,
-                activation=config.activation,
-            )
-            for _ in range(config.num_encoder_layers)
+            _layer(EncoderLayer, config) for _ in range(config.num_encoder_layers)
         )
         self.encoder_norm = _final_norm(config)
         self.decoder_layers = nn.ModuleList(
-            DecoderLayer(
-                config.d_model,
-                config.num_heads,
-                config.d_ff,
-                dropout=config.dropout,
-                norm=config.norm,
-                activation=config.activation,
-            )
-            for _ in range(config.num_decoder_layers)
+            _layer(DecoderLayer, config) for _ in range(config.num_decoder_layers)
         )
         self.decoder_norm = _final_norm(config)
 
@@ -217,6 +203,17 @@ class EncoderDecoder(nn.Module):
         ours.encoder_layers, ours.encoder_norm = nn.ModuleList(parts.encoder_layers), parts.encoder_norm
         ours.decoder_layers, ours.decoder_norm = nn.ModuleList(parts.decoder_layers), parts.decoder_norm
         return ours.train(theirs.training)
+
+
+def _layer(kind: type[_Layer], config: TransformerConfig) -> _Layer:
+    return kind(
+        config.d_model,
+        config.num_heads,
+        config.d_ff,
+        dropout=config.dropout,
+        norm=config.norm,
+        activation=config.activation,
+    )
 
 
 def _final_norm(config: TransformerConfig) -> nn.Module:
