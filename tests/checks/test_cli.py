@@ -122,9 +122,87 @@ def test_reset_that_cannot_be_done_says_why(home, capsys):
     assert (home / "progress.json").is_dir()
 
 
+# --- a file to keep ---------------------------------------------------------------------------------------
+
+
+def test_points_are_saved_and_added_elsewhere(home, tmp_path, monkeypatch, capsys):
+    record("recurrence_limits.rnn_states", 3, 5, "A recurrent network by hand")
+    target = tmp_path / "mine.json"
+    assert main(["progress", "--export", str(target)]) == 0
+    assert capsys.readouterr().out == f"Your points are saved in {target}\n"
+    monkeypatch.setenv("ATTNLAB_HOME", str(tmp_path / "elsewhere"))
+    assert main(["progress", "--import", str(target)]) == 0
+    shown = capsys.readouterr().out
+    assert "3 of 5" in shown and str(tmp_path / "elsewhere") in shown
+    assert main(["progress", "--export", str(target)]) == 0  # it says so already
+
+
+def test_one_lesson_is_saved_alone(tmp_path):
+    record("recurrence_limits.rnn_states", 3, 5, "A recurrent network by hand")
+    record("removed_lesson.task", 1, 2, "A task of old")
+    assert main(["progress", "recurrence_limits", "--export", str(tmp_path / "mine.json")]) == 0
+    saved = json.loads((tmp_path / "mine.json").read_text(encoding="utf-8"))
+    assert list(saved["tasks"]) == ["recurrence_limits.rnn_states"]
+
+
+def test_another_file_is_replaced_only_where_that_is_asked_for(tmp_path, capsys):
+    target = tmp_path / "mine.json"
+    target.write_text("mine", encoding="utf-8")
+    assert main(["progress", "--export", str(target)]) == 1
+    assert "is there with other points and was left as it is; --overwrite" in capsys.readouterr().err
+    assert target.read_text(encoding="utf-8") == "mine"
+    assert main(["progress", "--export", str(target), "--overwrite"]) == 0
+    assert json.loads(target.read_text(encoding="utf-8"))["tasks"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("mine.txt", "ends in .json"), ("nowhere/mine.json", "expected a folder"), ("f.json", "is a folder")],
+)
+def test_what_cannot_be_saved_says_why(tmp_path, capsys, name, message):
+    (tmp_path / "f.json").mkdir()
+    assert main(["progress", "--export", str(tmp_path / name)]) == 1
+    streams = capsys.readouterr()
+    assert streams.out == "" and message in streams.err
+
+
+def test_a_file_that_cannot_be_added_says_why(home, tmp_path, capsys):
+    broken = tmp_path / "mine.json"
+    for raw, message in ((None, "there is no"), (b"{", "cannot be understood: it is damaged")):
+        if raw is not None:
+            broken.write_bytes(raw)
+        assert main(["progress", "--import", str(broken)]) == 1
+        streams = capsys.readouterr()
+        assert streams.out == "" and message in streams.err
+    assert not home.exists()
+
+
+def test_of_a_damaged_file_the_good_part_is_added(tmp_path, capsys):
+    good = {"title": "A task of old", "points": 1, "max_points": 2, "tries": 1}
+    raw = {"format": 1, "tasks": {"removed_lesson.task": good, "removed_lesson.bad": []}}
+    (tmp_path / "mine.json").write_text(json.dumps(raw), encoding="utf-8")
+    assert main(["progress", "--import", str(tmp_path / "mine.json")]) == 0
+    shown = capsys.readouterr().out
+    assert "was left out: some of its entries are damaged" in shown and "1 of 2" in shown
+
+
+def test_points_that_cannot_be_kept_are_not_said_to_be(home, tmp_path, monkeypatch, capsys):
+    main(["progress", "--export", str(tmp_path / "mine.json")])
+    capsys.readouterr()
+    (home / "progress.json").mkdir(parents=True)
+    assert main(["progress", "--import", str(tmp_path / "mine.json")]) == 1
+    streams = capsys.readouterr()
+    assert streams.out == "" and "cannot be written" in streams.err and "nothing was added" in streams.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["progress", "--overwrite"], "--overwrite goes with --export"),
+        (["progress", "--import", "a.json", "--overwrite"], "--overwrite goes with --export"),
+        (["progress", "recurrence_limits", "--import", "a.json"], "leave the lesson out"),
+        (["progress", "--import", "a.json", "--export", "b.json"], "not allowed with"),
+        (["progress", "--reset", "--yes", "--export", "b.json"], "not allowed with"),
         (["progress", "--yes"], "--yes goes with --reset"),
         (["progress", "recurrence_limits", "--reset"], "leave the lesson out"),
         (["points"], "invalid choice"),

@@ -3,6 +3,7 @@
 import html.parser
 import itertools
 import json
+import math
 import os
 import random
 import subprocess
@@ -126,6 +127,98 @@ def test_no_expected_number_stands_in_the_feedback(make):
         lambda answer, g: e.expect_close(answer(e.normal(g, 2, 3)), torch.full((2, 3), 0.731))
     )
     assert "731" not in repr(e.evaluate(task, lambda scores: torch.full((2, 3), 0.1)))
+
+
+def test_an_infinity_is_close_to_nothing_but_itself(make):
+    def hide(scores, *, by=-math.inf):
+        return scores.masked_fill(torch.arange(5) < 2, by)
+
+    task = make(hide, mistakes=[e.Mistake("billion", "A large number is no infinity.", {"by": -1e9})])
+    task.cases.clear()
+
+    @task.case("hidden scores", 1)
+    def _(answer, g):
+        scores = e.normal(g, 2, 3, 5)
+        e.expect_close(answer(scores), hide(scores))
+
+    assert e.evaluate(task, hide).passed
+    report = e.evaluate(task, lambda scores: hide(scores, by=-1e9))
+    assert report.points == 0 and report.mistakes == ("billion",)
+    assert e.evaluate(task, lambda scores: hide(scores, by=math.inf)).points == 0
+
+
+def double(x, *, factor=2.0):
+    return factor * x
+
+
+@pytest.fixture
+def judging():
+    """A task whose answer is a test of ``double``, with four wrong programs and two right ones."""
+    before = dict(TASKS)
+
+    def example(program):
+        assert torch.equal(program(torch.tensor(3.0)), torch.tensor(6.0))
+
+    factors = {"triple": 3.0, "once": 1.0, "minus": -2.0, "nothing": 0.0}
+    yield e.JudgeTask(
+        "trial.test_double",
+        "A test",
+        reference=double,
+        probes=lambda g: [(torch.tensor(3.0),)],
+        example=example,
+        also_right=[lambda x: x + x],
+        mistakes=[e.Mistake(key, "Your test lets it pass.", {"factor": f}) for key, f in factors.items()],
+        points=4,
+    )
+    TASKS.clear()
+    TASKS.update(before)
+
+
+@pytest.mark.parametrize("accepted", range(1, 9))
+def test_a_test_that_counts_its_calls_gains_next_to_nothing(judging, accepted):
+    points = []
+    for seed in range(8):
+        calls = itertools.count()
+        report = e.evaluate(judging, lambda program, calls=calls: next(calls) < accepted, seed=seed)
+        points.append(report.points)
+    assert sum(points) / len(points) < 1, points
+
+
+def test_a_learners_test_sees_each_program_once_a_round(judging):
+    seen = []
+
+    def test(program):
+        seen.append(program(torch.tensor(3.0)).item())
+        return seen[-1] == 6.0
+
+    assert e.evaluate(judging, test).passed
+    assert len(seen) == 2 * 6  # on the fixed inputs, then on fresh ones
+    assert sorted(seen[:6]) == sorted(seen[6:]) == [-6.0, 0.0, 3.0, 6.0, 6.0, 9.0]
+
+
+def test_a_learners_test_that_was_changed_through_what_it_calls_is_judged_anew(judging):
+    wanted = [5.0]
+
+    def test(program):
+        assert program(torch.tensor(3.0)) == wanted[0]
+
+    assert e.evaluate(judging, test).points == 0
+    wanted[0] = 6.0
+    assert e.evaluate(judging, test).passed
+    wanted[0] = 5.0
+    assert e.evaluate(judging, test).points == 0
+
+
+def test_a_test_that_fails_on_one_program_loses_that_one_alone(judging):
+    def test(program):
+        result = program(torch.tensor(3.0))
+        if result == 9:
+            raise RuntimeError("no threes")
+        return bool(result == 6)
+
+    report = e.evaluate(judging, test)
+    assert report.points == 3
+    assert [result.status for result in report.results].count("error") == 1
 
 
 # --- the same words each time -----------------------------------------------------------------------------

@@ -1,19 +1,23 @@
 """Progress is kept, shown and reset, whatever state its file is in."""
 
+import contextlib
 import html.parser
 import importlib
 import json
 import multiprocessing
 import os
+import re
 import stat
 import sys
 import threading
+import types
 
 import filelock
 import pytest
 
-from attnlab.checks import progress_file
+from attnlab.checks import progress_export, progress_file
 from attnlab.checks.progress_file import Entry
+from attnlab.checks.tasks import KINDS, TASKS
 
 progress_module = importlib.import_module("attnlab.checks.progress")
 record, progress = progress_module.record, progress_module.progress
@@ -372,13 +376,274 @@ def test_the_html_is_whole_accessible_and_holds_no_script():
     assert outline.open == []
     assert "script" not in outline.tags
     assert not [name for name, _ in outline.attributes if name.startswith("on") or name == "style"]
-    assert outline.tags.count("caption") == outline.tags.count("table") == len(progress().lessons())
+    charts = 2  # by lesson and by kind
+    assert outline.tags.count("caption") == outline.tags.count("table") == len(progress().lessons()) + charts
     scopes = [name for name, _ in outline.attributes if name == "scope"]
     assert outline.tags.count("th") == len(scopes)  # every header cell says what it heads
     text = " ".join(outline.text)
     assert "<script>alert(1)</script>" in text
     for row in progress().rows:
         assert row.exercise.title in text
+
+
+# --- by kind, and the chart -------------------------------------------------------------------------------
+
+
+def bars(text):
+    """The bars of a text by what stands behind them: how much of each is filled, and its points."""
+    lines = re.findall(r"^  \[(#*)(\.*)\] +(\S+ of \S+)  (.+)$", text, re.M)
+    assert {len(full) + len(rest) for full, rest, _, _ in lines} == {20}
+    return {name: (len(full), points) for full, rest, points, name in lines}
+
+
+def test_points_by_kind_are_those_of_its_exercises():
+    rows = progress().rows
+    for row in rows[::2]:
+        record(row.exercise.task_id, row.max_points / 2, row.max_points, row.exercise.title)
+    shown = progress()
+    kinds = shown.kinds()
+    assert list(kinds) == [kind for kind in KINDS if kind in kinds]
+    assert sum(len(group) for group in kinds.values()) == len(rows)
+    for kind, group in kinds.items():
+        tasks = [TASKS[row.exercise.task_id] for row in group]
+        assert {task.kind for task in tasks} == {kind}
+        reached, most = sum(row.points for row in group), sum(task.max_points for task in tasks)
+        assert bars(repr(shown))[kind][1] == f"{round(reached, 2):g} of {round(most, 2):g}"
+        assert f'<tr><th scope="row">{kind}</th><td>{round(reached, 2):g} of' in shown._repr_html_()
+    for row in rows:
+        assert f"{row.exercise.title} ({row.exercise.kind})" in repr(shown)
+
+
+def test_an_exercise_of_another_version_is_of_no_known_kind():
+    record("removed_lesson.task", 1, 2, "A task of old")
+    assert [row.exercise.task_id for row in progress().kinds()["other"]] == ["removed_lesson.task"]
+    assert bars(repr(progress()))["other"] == (10, "1 of 2")
+
+
+def test_lessons_are_compared_where_there_is_more_than_one():
+    titles = set(progress().lessons())
+    assert titles < set(bars(repr(progress())))
+    alone = progress("recurrence_limits")
+    assert set(bars(repr(alone))) == set(alone.kinds())
+    assert "Points by lesson" not in alone._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("points", "filled", "percent"), [(0, 0, 0), (0.001, 1, 1), (5, 10, 50), (9.999, 19, 99), (10, 20, 100)]
+)
+def test_a_bar_is_empty_only_for_nothing_and_full_only_for_all(points, filled, percent):
+    record("removed_lesson.task", points, 10, "A task of old")
+    shown = progress()
+    assert bars(repr(shown))["other"][0] == filled
+    row = re.search(r'<tr><th scope="row">other</th>.*?</tr>', shown._repr_html_())[0]
+    assert f" {percent}%</td>" in row
+    inner = int(re.search(r'<rect x="2" y="2" width="(\d+)"', row)[1])
+    assert (inner == 0, inner == 116) == (filled == 0, filled == 20)
+
+
+def test_bars_need_no_colour_of_their_own_and_are_not_read_out():
+    page = progress()._repr_html_()
+    drawings = re.findall(r"<svg.*?</svg>", page)
+    assert drawings
+    for drawing in drawings:
+        assert drawing.startswith('<svg aria-hidden="true"')
+        assert set(re.findall(r'(?:fill|stroke)="(.*?)"', drawing)) == {"none", "currentColor"}
+
+
+def test_a_console_of_few_characters_can_show_the_bars():
+    assert all(line.isascii() for line in repr(progress()).splitlines() if line.startswith("  ["))
+
+
+# --- one file to keep -------------------------------------------------------------------------------------
+
+
+def test_a_saved_file_says_what_was_reached_and_nothing_of_when_or_where(home, tmp_path):
+    first = progress("recurrence_limits").rows[0].exercise
+    record(first.task_id, 2, first.max_points, first.title)
+    progress().save(tmp_path / "mine.json")
+    raw = (tmp_path / "mine.json").read_text(encoding="utf-8")
+    saved = json.loads(raw)
+    assert saved["tasks"] == {
+        first.task_id: {
+            "title": first.title,
+            "lesson": "recurrence_limits",
+            "kind": TASKS[first.task_id].kind,
+            "points": 2.0,
+            "max_points": first.max_points,
+            "tries": 1,
+        }
+    }
+    assert (saved["points"], saved["max_points"]) == (2, progress().max_points)
+    assert saved["lessons"]["recurrence_limits"]["points"] == 2
+    assert saved["kinds"][first.kind]["points"] == 2
+    assert set(saved) == {
+        "format", "course", "version", "points", "max_points", "lessons", "kinds", "tasks"
+    }  # fmt: skip
+    assert str(tmp_path) not in raw
+
+
+def test_the_same_points_give_the_same_bytes(home, tmp_path):
+    record("lesson.b", 1, 3, "Divide by √d_k")
+    record("lesson.a", 1 / 3, 1, "A task")
+    progress().save(tmp_path / "one.json")
+    progress().save(tmp_path / "two.json")
+    progress().save(tmp_path / "two.json")  # it says so already
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    assert b"\r" not in (tmp_path / "one.json").read_bytes()
+
+
+def test_a_saved_file_in_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    progress().save("progress.json")
+    assert json.loads((tmp_path / "progress.json").read_text(encoding="utf-8"))["tasks"] == {}
+
+
+def test_one_lesson_can_be_saved_alone(tmp_path):
+    for row in progress().rows:
+        record(row.exercise.task_id, 1, row.max_points, row.exercise.title)
+    progress("recurrence_limits").save(tmp_path / "one.json")
+    saved = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert set(saved["lessons"]) == {"recurrence_limits"}
+    assert {task["lesson"] for task in saved["tasks"].values()} == {"recurrence_limits"}
+
+
+def test_another_file_is_not_written_over(tmp_path):
+    target = tmp_path / "progress.json"
+    target.write_text("mine", encoding="utf-8")
+    with pytest.raises(FileExistsError, match="path: expected a new name, and .* is there.*overwrite=True"):
+        progress().save(target)
+    assert target.read_text(encoding="utf-8") == "mine"
+    progress().save(target, overwrite=True)
+    assert json.loads(target.read_text(encoding="utf-8"))["tasks"] == {}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["progress.json"]
+
+
+def test_what_cannot_be_saved_says_why(home, tmp_path):
+    record("lesson.task", 1, 2, "A task")
+    before = (home / "progress.json").read_bytes()
+    with pytest.raises(ValueError, match="path: expected a name that ends in .json, got 'points.html'"):
+        progress().save(tmp_path / "points.html")
+    with pytest.raises(
+        FileNotFoundError, match="path: expected a folder that is there, and .*nowhere is not"
+    ):
+        progress().save(tmp_path / "nowhere" / "points.json")
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(IsADirectoryError, match="path: expected a file, and .* is a folder"):
+        progress().save(tmp_path / "folder.json")
+    with pytest.raises(
+        ValueError, match="path: expected another file .* in which the checks keep your points"
+    ):
+        progress("recurrence_limits").save(home / "progress.json", overwrite=True)
+    assert (home / "progress.json").read_bytes() == before
+
+
+@contextlib.contextmanager
+def full_disk(*arguments, **named):
+    """Open a file into which only a little fits."""
+    with open(*arguments, **named) as file:
+
+        def write(raw):
+            file.write(raw[:10])
+            raise OSError(28, "No space left on device")
+
+        yield types.SimpleNamespace(write=write)
+
+
+def test_a_full_disk_leaves_no_half_file_and_the_old_one_whole(tmp_path, monkeypatch):
+    target = tmp_path / "progress.json"
+    monkeypatch.setattr(progress_export, "open", full_disk, raising=False)
+    monkeypatch.setattr(progress_file, "open", full_disk, raising=False)
+    with pytest.raises(OSError, match="No space left"):
+        progress().save(target)
+    assert not target.exists()
+    target.write_text("old", encoding="utf-8")
+    with pytest.raises(OSError, match="No space left"):
+        progress().save(target, overwrite=True)
+    assert target.read_text(encoding="utf-8") == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["progress.json"]
+
+
+def elsewhere(tmp_path, monkeypatch):
+    """A home that has seen nothing, as the next Colab session has it."""
+    folder = tmp_path / "elsewhere"
+    monkeypatch.setenv("ATTNLAB_HOME", str(folder))
+    return folder
+
+
+def test_points_are_carried_on_elsewhere(home, tmp_path, monkeypatch):
+    record(KNOWN, 1, 2, "Forget bias")
+    record(KNOWN, 0, 2, "Forget bias")
+    record("removed_lesson.task", 2, 2, "A task of old")
+    progress().save(tmp_path / "saved.json")
+    before = repr(progress())
+    elsewhere(tmp_path, monkeypatch)
+    assert progress().points == 0
+    assert repr(progress().load(tmp_path / "saved.json")) == before == repr(progress())
+    progress().save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "saved.json").read_bytes()
+
+
+def test_of_two_results_the_better_one_stays_and_loading_twice_changes_nothing(home, tmp_path, monkeypatch):
+    for name, points in (("better", 4), ("worse", 1), ("new", 2)):
+        record(f"lesson.{name}", points, 5, "From there")
+    progress().save(tmp_path / "saved.json")
+    folder = elsewhere(tmp_path, monkeypatch)
+    record("lesson.better", 3, 5, "Here")
+    record("lesson.worse", 3, 5, "Here")
+    record("lesson.worse", 3, 5, "Here")
+    progress("recurrence_limits").load(tmp_path / "saved.json")
+    once = (folder / "progress.json").read_bytes()
+    assert stored(folder)["tasks"] == {
+        "lesson.better": {"title": "Here", "points": 4.0, "max_points": 5.0, "tries": 1},
+        "lesson.new": {"title": "From there", "points": 2.0, "max_points": 5.0, "tries": 1},
+        "lesson.worse": {"title": "Here", "points": 3.0, "max_points": 5.0, "tries": 2},
+    }
+    progress().load(tmp_path / "saved.json")
+    assert (folder / "progress.json").read_bytes() == once
+
+
+def test_the_checks_own_file_can_be_loaded_too(home, tmp_path, monkeypatch):
+    record(KNOWN, 1, 2, "Forget bias")
+    elsewhere(tmp_path, monkeypatch)
+    assert progress().load(home / "progress.json").points == 1
+
+
+@pytest.mark.parametrize("raw", BROKEN.values(), ids=BROKEN.keys())
+def test_a_file_that_cannot_be_understood_adds_nothing(home, tmp_path, raw):
+    record("lesson.task", 1, 2, "A task")
+    before = (home / "progress.json").read_bytes()
+    (tmp_path / "saved.json").write_bytes(raw)
+    with pytest.raises(ValueError, match="path: .*saved.json cannot be understood: it "):
+        progress().load(tmp_path / "saved.json")
+    assert (home / "progress.json").read_bytes() == before
+
+
+def test_what_is_not_a_file_cannot_be_loaded(tmp_path):
+    with pytest.raises(FileNotFoundError, match="path: expected a saved progress file, and there is no "):
+        progress().load(tmp_path / "saved.json")
+    with pytest.raises(IsADirectoryError, match="path: expected a saved progress file, and .* is a folder"):
+        progress().load(tmp_path)
+
+
+def test_of_a_damaged_file_the_good_part_is_taken_and_the_rest_is_told(home, tmp_path):
+    raw = {"format": 1, "tasks": {"lesson.good": GOOD, "lesson.bad": {**GOOD, "points": 5}}}
+    (tmp_path / "saved.json").write_text(json.dumps(raw), encoding="utf-8")
+    shown = repr(progress().load(tmp_path / "saved.json"))
+    assert "the rest of the saved file was left out: some of its entries are damaged" in shown
+    assert set(stored(home)["tasks"]) == {"lesson.good"}
+    assert not list(home.glob("*.unreadable-*"))
+
+
+def test_loaded_points_that_cannot_be_kept_are_shown_and_kept_later(home, tmp_path, monkeypatch):
+    record(KNOWN, 1, 2, "Forget bias")
+    progress().save(tmp_path / "saved.json")
+    monkeypatch.setenv("ATTNLAB_HOME", str(unusable_homes(tmp_path)["home is a file"]))
+    shown = progress().load(tmp_path / "saved.json")
+    assert shown.points == 1
+    assert "could not be saved" in repr(shown)
+    folder = elsewhere(tmp_path, monkeypatch)
+    record("lesson.task", 1, 2, "A task")
+    assert set(stored(folder)["tasks"]) == {KNOWN, "lesson.task"}
 
 
 def test_a_title_that_cannot_be_printed_is_mended(file):

@@ -139,9 +139,11 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def close(a: float, b: float, absolute: float, relative: float) -> bool:
-    """Whether two numbers agree; NaN agrees with NaN."""
+    """Whether two numbers agree; NaN agrees with NaN, and an infinity with itself alone."""
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
+    if math.isinf(a) or math.isinf(b):  # a tolerance relative to infinity would allow everything
+        return a == b
     return a == b or abs(a - b) <= absolute + relative * abs(b)
 
 

@@ -90,7 +90,7 @@ class _Run:
             return "skipped", ""
 
         def attempt() -> tuple[Status, str]:
-            NOTES.set(self.notes)
+            NOTES.set([] if case.hidden else self.notes)  # a note would name what the case looks at
             generator = reseed(seed)
             try:
                 case.run(self.task.adapt(self.answer), generator)

@@ -40,7 +40,8 @@ def _functions(owner: Any) -> dict[str, Any]:
 
 
 _ORIGINAL = [(label, owner, _functions(owner)) for label, owner in _OWNERS]
-_ORIGINAL.append(("builtins", builtins, {name: getattr(builtins, name) for name in _BUILTINS}))
+# First, since what puts the others back uses them itself.
+_ORIGINAL.insert(0, ("builtins", builtins, {name: getattr(builtins, name) for name in _BUILTINS}))
 _INHERITED = {name for base in torch.Tensor.__mro__[1:] for name in vars(base)} - set(vars(torch.Tensor))
 
 
@@ -58,11 +59,12 @@ def original_functions() -> Iterator[list[str]]:
     for label, owner, functions in _ORIGINAL:
         present = vars(owner)
         for name, function in functions.items():
-            if present.get(name) is not function:
-                changed.append((owner, name, present.get(name)))
-                if not _made_by_torch(present.get(name)):
+            replacement = present.get(name)
+            if replacement is not function:
+                changed.append((owner, name, replacement))
+                setattr(owner, name, function)  # before anything is asked, which may use it
+                if not _made_by_torch(replacement):
                     names.append(f"{label}.{name}")
-                setattr(owner, name, function)
     # Methods that a tensor inherits are replaced by adding one to the class.
     for name in sorted(_INHERITED & set(vars(torch.Tensor))):
         changed.append((torch.Tensor, name, vars(torch.Tensor)[name]))
@@ -99,7 +101,8 @@ def same_random_state() -> Iterator[None]:
 def reseed(seed: int) -> torch.Generator:
     """Set every global random state from one seed, and return a generator for the check's inputs."""
     torch.set_default_dtype(torch.float32)
-    torch.manual_seed(seed)
+    # Not torch.manual_seed: checks run on the CPU, and it seeds every kind of device, which takes a while.
+    torch.default_generator.manual_seed(seed)
     numpy.random.seed(seed % 2**32)
     random.seed(seed)
     return torch.Generator().manual_seed(seed)

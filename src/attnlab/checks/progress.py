@@ -7,15 +7,15 @@ held in memory, shown, and written with the next check that can.
 from __future__ import annotations
 
 import contextlib
-import html
 import importlib
+import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from . import progress_file
+from . import progress_export, progress_file, progress_view
 from .progress_file import Entry
+from .progress_rows import Exercise, Row, by_kind, by_lesson, next_step, total
 from .registry import chapters
 from .tasks import TASKS
 
@@ -39,10 +39,11 @@ def record(task_id: str, points: float, max_points: float, title: str) -> None:
 
 
 def progress(lesson: str | None = None) -> Progress:
-    """The points of every exercise, by lesson, and what to try next.
+    """The points by exercise, by lesson and by kind of exercise, and what to try next.
 
     lesson: a lesson's name without its number, such as ``"recurrence_limits"``, to see that lesson alone.
-    Shown by a notebook as a table, and as plain text elsewhere. Changes nothing.
+    Shown by a notebook as tables, and as plain text elsewhere. Changes nothing. ``progress().save(file)``
+    writes the points to a file of your own, and ``progress().load(file)`` adds those of such a file.
     """
     course = _course()
     if lesson is not None and lesson not in {item.lesson for item in course}:
@@ -54,49 +55,8 @@ def progress(lesson: str | None = None) -> Progress:
     return Progress([row for row in rows if lesson in (None, row.exercise.lesson)], notes)
 
 
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise of the course, as a progress table needs it."""
-
-    task_id: str
-    title: str
-    max_points: float
-    number: int | None  # of the lesson; None where the installed course does not have it
-
-    @property
-    def lesson(self) -> str:
-        return self.task_id.partition(".")[0]
-
-    @property
-    def lesson_title(self) -> str:
-        name = self.lesson.replace("_", " ")
-        return f"Lesson {self.number}, {name}" if self.number is not None else f"Other lessons, {name}"
-
-
-@dataclass(frozen=True)
-class Row:
-    """An exercise and the best result on it, if it was tried."""
-
-    exercise: Exercise
-    entry: Entry | None
-
-    @property
-    def max_points(self) -> float:
-        return self.entry.max_points if self.entry else self.exercise.max_points
-
-    @property
-    def points(self) -> float:
-        return self.entry.points if self.entry else 0.0
-
-    @property
-    def state(self) -> str:
-        if self.entry is None or not self.entry.tries:
-            return "not started"
-        return "done" if self.entry.done else "started"
-
-
 class Progress:
-    """The progress at one moment, as plain text and as HTML that needs neither a script nor colours."""
+    """The progress at one moment, as plain text and as HTML; it can be saved as a file and read back."""
 
     def __init__(self, rows: Iterable[Row], notes: Iterable[str] = ()) -> None:
         self.rows = list(rows)
@@ -104,63 +64,61 @@ class Progress:
 
     @property
     def points(self) -> float:
-        return sum(row.points for row in self.rows)
+        return total(self.rows).points
 
     @property
     def max_points(self) -> float:
-        return sum(row.max_points for row in self.rows)
+        return total(self.rows).max_points
 
     @property
     def next_step(self) -> str:
         """What to try next: a begun exercise, else one of a begun lesson, else the first that is open."""
-        open_rows = [row for row in self.rows if row.state != "done" and row.exercise.number is not None]
-        if not open_rows:
-            return (
-                "Next: nothing is left here. Well done." if self.rows else "Next: there are no exercises yet."
-            )
-        begun = {row.exercise.lesson for row in self.rows if row.state != "not started"}
-        row = min(open_rows, key=lambda row: (row.state != "started", row.exercise.lesson not in begun))
-        verb = "finish" if row.state == "started" else "try"
-        return f"Next: {verb} “{row.exercise.title}” (lesson {row.exercise.number})."
+        return next_step(self.rows)
 
     def lessons(self) -> dict[str, list[Row]]:
         """The rows of each lesson, under its title, in the order of the course."""
-        grouped: dict[str, list[Row]] = {}
-        for row in self.rows:
-            grouped.setdefault(row.exercise.lesson_title, []).append(row)
-        return grouped
+        return by_lesson(self.rows)
+
+    def kinds(self) -> dict[str, list[Row]]:
+        """The rows of each kind of exercise: implement, predict, repair, test, measure, explore."""
+        return by_kind(self.rows)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Save the points as one file, to keep or to hand in, such as ``progress().save("progress.json")``.
+
+        The same points give the same bytes. Answers are not saved.
+
+        Raises:
+            ValueError: the name does not end in .json, or it is the file that the checks write.
+            OSError: the file is there with other points and `overwrite` is not set, or it cannot be written.
+        """
+        progress_export.save(self.rows, path, overwrite=overwrite)
+
+    def load(self, path: str | os.PathLike[str]) -> Progress:
+        """Add the points of a saved file to yours, and return the progress of the whole course.
+
+        The better result of each exercise stays, so a file may be loaded more than once.
+
+        Raises:
+            ValueError: nothing of the file can be understood.
+            OSError: the file is not there, or cannot be read.
+        """
+        contents = progress_export.read(path)
+        with _guard:
+            try:
+                progress_file.update(progress_file.location(), contents.entries, progress_file.join)
+            except OSError:  # shown now, and written with the next check that can
+                _unsaved.update(progress_file.join(_unsaved, contents.entries))
+        everything = progress()
+        if contents.problem:
+            everything.notes.append(f"Note: the rest of the saved file was left out: {contents.problem}.")
+        return everything
 
     def __repr__(self) -> str:
-        lines = [f"Your progress: {_of(self.points, self.max_points)} points"]
-        for title, rows in self.lessons().items():
-            lines += ["", f"{title}: {_total(rows)} points"]
-            lines += [f"  {_of(r.points, r.max_points):>8}  {r.state:<11}  {r.exercise.title}" for r in rows]
-        return "\n".join([*lines, "", self.next_step, *self.notes])
+        return progress_view.as_text(self.rows, self.notes)
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><strong>Your progress: {_of(self.points, self.max_points)} points</strong></p>"]
-        for title, rows in self.lessons().items():
-            parts.append(
-                f"<table><caption>{html.escape(title)}: {_total(rows)} points</caption>"
-                '<thead><tr><th scope="col">Exercise</th><th scope="col">Points</th>'
-                '<th scope="col">State</th></tr></thead><tbody>'
-            )
-            parts += [
-                f'<tr><th scope="row">{html.escape(row.exercise.title)}</th>'
-                f"<td>{_of(row.points, row.max_points)}</td><td>{row.state}</td></tr>"
-                for row in rows
-            ]
-            parts.append("</tbody></table>")
-        parts += [f"<p>{html.escape(line)}</p>" for line in (self.next_step, *self.notes)]
-        return f'<div role="group" aria-label="Your progress">{"".join(parts)}</div>'
-
-
-def _of(points: float, max_points: float) -> str:
-    return f"{round(points, 2):g} of {round(max_points, 2):g}"
-
-
-def _total(rows: list[Row]) -> str:
-    return _of(sum(row.points for row in rows), sum(row.max_points for row in rows))
+        return progress_view.as_html(self.rows, self.notes)
 
 
 def _kept(path: Path) -> tuple[dict[str, Entry], list[str]]:
@@ -197,7 +155,9 @@ def _course() -> list[Exercise]:
             importlib.import_module(module)
     tasks = [task for task in TASKS.values() if task.lesson in numbers]
     tasks.sort(key=lambda task: numbers[task.lesson])  # stable: within a lesson as they were defined
-    return [Exercise(task.task_id, task.title, task.max_points, numbers[task.lesson]) for task in tasks]
+    return [
+        Exercise(task.task_id, task.title, task.max_points, numbers[task.lesson], task.kind) for task in tasks
+    ]
 
 
 def _elsewhere(course: list[Exercise], entries: Mapping[str, Entry]) -> list[Exercise]:

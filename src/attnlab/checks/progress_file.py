@@ -14,7 +14,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,23 @@ def merge(kept: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
     return merged
 
 
-def update(path: Path, new: Mapping[str, Entry]) -> None:
+def join(kept: Mapping[str, Entry], other: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Add results that were saved elsewhere: the better share stays, and of the tries the larger number.
+
+    What was saved may hold what is kept already, so tries do not add up and joining twice changes nothing.
+    """
+    joined = dict(kept)
+    for task_id, entry in other.items():
+        old = joined.get(task_id, entry)
+        best = entry if entry.share > old.share else old
+        joined[task_id] = Entry(old.title, best.points, best.max_points, max(old.tries, entry.tries))
+    return joined
+
+
+Combine = Callable[[Mapping[str, Entry], Mapping[str, Entry]], dict[str, Entry]]
+
+
+def update(path: Path, new: Mapping[str, Entry], combine: Combine = merge) -> None:
     """Add results to the file. Raises OSError where that cannot be done; the file is then as it was."""
     path = Path(os.path.realpath(path))  # replacing a link would cut it
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +163,7 @@ def update(path: Path, new: Mapping[str, Entry]) -> None:
         contents = read(path)
         if contents.problem is not None:
             keep_beside(path, "unreadable")
-        _write(path, merge(contents.entries, new))
+        _write(path, combine(contents.entries, new))
 
 
 def reset(path: Path) -> Path | None:
@@ -192,10 +208,15 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _write(path: Path, entries: Mapping[str, Entry]) -> None:
     data = {"format": FORMAT, "tasks": {task_id: asdict(entries[task_id]) for task_id in sorted(entries)}}
+    replace(path, json.dumps(data, indent=1).encode("utf-8"))
+
+
+def replace(path: Path, raw: bytes) -> None:
+    """Put a file in place in one step: where the disk is full, the old one stays."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}-", suffix=".part")
     try:
-        with open(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
+        with open(handle, "wb") as file:
+            file.write(raw)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
