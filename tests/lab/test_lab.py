@@ -29,7 +29,7 @@ CELLS = [
     """
 import ipywidgets
 import numpy as np
-from attnlab.widgets import AttentionExplorer, GradientExplorer
+from attnlab.widgets import AttentionExplorer, GradientExplorer, MaskPainter
 
 draw = np.random.default_rng(0).normal
 """,
@@ -37,6 +37,10 @@ draw = np.random.default_rng(0).normal
 words = "you all see one another".split()
 attention = AttentionExplorer(words, draw(size=(2, 5, 8)), draw(size=(2, 5, 8)))
 attention
+""",
+    """
+mask = MaskPainter(draw(size=(4, 4)), "causal", length=3)
+mask
 """,
     """
 gradient = GradientExplorer({"fading": 0.3 ** np.arange(61), "flat": np.ones(61)}, distance=10)
@@ -290,6 +294,29 @@ def test_gradient_explorer(lab: Lab) -> None:
 
     view.get_by_role("checkbox").last.click()
     lab.hears("gradient.hidden", ["flat"])
+
+
+@in_own_thread
+def test_mask_painter(lab: Lab) -> None:
+    view = lab.page.locator(".attnlab-mask")
+
+    def assert_shown() -> None:
+        weights = lab.kernel("mask.weights().ravel().tolist()")
+        np.testing.assert_allclose(shown_weights(view), weights, rtol=0, atol=1e-12)
+
+    assert_shown()
+    view.locator('[data-row="1"][data-key="2"]').click()  # paint bytes, which the kernel gets as a buffer
+    lab.hears("list(mask.mask)", [1, 0, 0, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 1])
+    assert_shown()
+    lab.page.keyboard.press("Shift+ArrowUp")
+    lab.hears("(mask.row, mask.mask[2])", (0, 1))
+    view.locator("[data-preset=both]").click()
+    view.locator("[data-trait=inverted]").select_option("may not")
+    lab.hears("(mask.inverted, list(mask.mask[12:]))", (True, [1, 1, 1, 0]))
+    assert_shown()
+    lab.kernel("mask.set_trait('mask', bytes(16))")
+    view.locator("xpath=self::*[@data-mask='painted']").wait_for(timeout=10_000)
+    assert_shown()
 
 
 @in_own_thread

@@ -8,5 +8,7 @@ from __future__ import annotations
 
 from .attention_explorer import AttentionExplorer
 from .gradient_explorer import GradientExplorer
+from .mask_painter import MaskPainter
+from .soft_lookup_explorer import SoftLookupExplorer
 
-__all__ = ["AttentionExplorer", "GradientExplorer"]
+__all__ = ["AttentionExplorer", "GradientExplorer", "MaskPainter", "SoftLookupExplorer"]

@@ -3,6 +3,7 @@
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 const HANDLE = 20; // pixels, the handle of a slider as the style sheet draws it
 const ANNOUNCE_AFTER = 450; // milliseconds of rest, so that a drag is announced once and not at every step
+const LIGHT_INK_FROM = 0.88; // from this weight on, light ink reads better in a cell than dark ink, in both themes
 let viewsMade = 0; // makes ids unique where a page shows several views
 
 /** Little-endian float32 bytes, as Jupyter or the website hands them over, as numbers. */
@@ -190,6 +191,19 @@ function valueTable({ stage, summary, content }) {
   };
   stage.life.listen(node, "toggle", refresh);
   return { node, refresh };
+}
+
+/** A line of a list `attnlab-bars`: a name, a weight from 0 to 1 as a bar, and the weight in digits. */
+function weightBar(name, weight, marked) {
+  const length = element("span", { class: "attnlab-bar" });
+  length.style.width = `${100 * weight}%`;
+  return element(
+    "li",
+    { class: marked ? "attnlab-marked" : "" },
+    element("span", { class: "attnlab-bar-name" }, name),
+    element("span", { class: "attnlab-track", "aria-hidden": "true" }, length),
+    element("span", { class: "attnlab-bar-number" }, weight.toFixed(2)),
+  );
 }
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));

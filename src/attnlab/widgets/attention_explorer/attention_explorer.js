@@ -4,7 +4,6 @@
 const MOST_BARS = 16; // longer rows show their largest weights alone
 const PADDING = 6; // pixels around the matrix, room for its outline when it has the focus
 const CELL = { least: 13, most: 44, withNumber: 26 }; // pixels
-const SWITCH_INK = 0.88; // from this weight on, light ink reads better in a cell than dark ink, in both themes
 const STACKED_FROM = 17; // tokens from which the matrix gets the whole width
 const LEAN = Math.PI / 3; // of the labels over wide columns
 const STEEP_BELOW = 26; // pixels of a column from which its label stands upright
@@ -152,7 +151,7 @@ function matrix({ here, tokens, onPick }) {
         box.style.fill = masked ? `url(#${id}-hatch)` : "";
         box.style.fillOpacity = masked ? 1 : weight;
         number.textContent = cell < CELL.withNumber || masked ? "" : share(weight).replace(/^0/, "");
-        number.classList.toggle("attnlab-on-dark", weight >= SWITCH_INK);
+        number.classList.toggle("attnlab-on-dark", weight >= LIGHT_INK_FROM);
       });
     });
     columns
@@ -199,10 +198,10 @@ function barList() {
             .slice(0, MOST_BARS - 1)
             .sort((a, b) => a - b);
     const rest = allowed.filter((j) => !kept.includes(j));
-    const lines = kept.map((j) => bar(tokens[j], row[j], j === column));
+    const lines = kept.map((j) => weightBar(tokens[j], row[j], j === column));
     if (rest.length)
       lines.push(
-        bar(
+        weightBar(
           `${rest.length} others`,
           rest.reduce((total, j) => total + row[j], 0),
           false,
@@ -221,18 +220,6 @@ function barList() {
     list.replaceChildren(...lines);
   }
   return { list, paint };
-}
-
-function bar(name, weight, marked) {
-  const length = element("span", { class: "attnlab-bar" });
-  length.style.width = `${100 * weight}%`;
-  return element(
-    "li",
-    { class: marked ? "attnlab-marked" : "" },
-    element("span", { class: "attnlab-bar-name" }, name),
-    element("span", { class: "attnlab-track", "aria-hidden": "true" }, length),
-    element("span", { class: "attnlab-bar-number" }, share(weight)),
-  );
 }
 
 /** The controls in the order of the formula, each tied to its trait. */

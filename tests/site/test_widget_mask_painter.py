@@ -1,0 +1,534 @@
+"""The mask painter on a built page: its numbers against Python's, by pointer, by touch and by keyboard."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from ipywidgets.embed import embed_data
+from playwright.sync_api import Locator, Page
+
+from attnlab.widgets import MaskPainter
+
+pytestmark = pytest.mark.browser
+
+SCHEMES = ("light", "dark")
+SQUARE, CROSS, LARGEST = range(3)  # the views of the page, in order
+PHONE: dict[str, Any] = {"has_touch": True, "is_mobile": True}
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
+
+
+def painters() -> list[MaskPainter]:
+    """The widgets of the page, as they are at first."""
+    draw = np.random.default_rng(0).normal
+    return [
+        MaskPainter(draw(size=(5, 5)), "both", length=3, row=2),
+        MaskPainter(draw(size=(3, 7)), "causal"),
+        MaskPainter(2 * draw(size=(16, 16)), "causal", length=12, window=4),
+    ]
+
+
+def spoil(page: str) -> str:
+    """The same page with a score of each widget changed by a little, as a mistake in the browser would."""
+    changed = page
+    for data in re.findall(r'"data":"([^"]+)","encoding":"base64","path":\["scores"\]', page):
+        numbers = np.frombuffer(base64.b64decode(data), "<f4").copy()
+        numbers[1] += 1e-3
+        changed = changed.replace(data, base64.b64encode(numbers.tobytes()).decode())
+    assert changed != page
+    return changed
+
+
+@pytest.fixture(scope="module")
+def book_url(
+    tmp_path_factory: pytest.TempPathFactory,
+    build_book: Callable[..., Any],
+    make_notebook: Callable[..., str],
+    serve_folder: Callable[[Path], str],
+) -> str:
+    """Address of a small book whose first page shows the three widgets; ``wrong.html`` has a wrong score."""
+    embedded = embed_data(views=painters(), drop_defaults=False)
+    outputs = [
+        {"output_type": "display_data", "metadata": {}, "data": {VIEW: view, "text/plain": "a widget"}}
+        for view in embedded["view_specs"]
+    ]
+    cells = [{"cell_type": "code", "source": "show()", "outputs": [output]} for output in outputs]
+    content = json.loads(make_notebook({"cell_type": "markdown", "source": "# Paint"}, *cells))
+    content["metadata"]["widgets"] = {STATE: embedded["manager_state"]}
+    book = build_book(tmp_path_factory.mktemp("masks"), {"index.ipynb": json.dumps(content)})
+    assert book.code == 0, book.said
+    (book.html / "wrong.html").write_text(spoil(book.page("index")), encoding="utf-8")
+    return serve_folder(book.html)
+
+
+def view_at(page: Page, place: int) -> Locator:
+    """The widget at a place of the page, started and in sight."""
+    host = page.locator(".attnlab-host").nth(place)
+    host.scroll_into_view_if_needed()
+    page.wait_for_function("place => place.dataset.state === 'ready'", arg=host.element_handle())
+    return host.locator(".attnlab-widget")
+
+
+@pytest.fixture
+def start(book_url: str, open_url: Callable[..., Page]) -> Callable[..., tuple[Locator, MaskPainter]]:
+    """Function that opens the page and gives the view at a place with what Python says about it."""
+
+    def at(place: int = SQUARE, name: str = "index", **options: Any) -> tuple[Locator, MaskPainter]:
+        page = open_url(f"{book_url}{name}.html", **options)
+        return view_at(page, place), painters()[place]
+
+    return at
+
+
+def frames(page: Page) -> None:
+    for _ in range(2):
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def cell(view: Locator, row: int, key: int) -> Locator:
+    return view.locator(f'[data-row="{row}"][data-key="{key}"]')
+
+
+def centre(locator: Locator) -> tuple[float, float]:
+    locator.scroll_into_view_if_needed()
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def painted(expected: MaskPainter) -> np.ndarray:
+    return np.frombuffer(expected.mask, np.uint8).reshape(expected.shape).copy()
+
+
+def paint(expected: MaskPainter, value: int, *cells: Any) -> None:
+    """Paint the same cells in Python; each is an index into the mask."""
+    mask = painted(expected)
+    for where in cells:
+        mask[where] = value
+    expected.mask = mask.tobytes()
+
+
+def assert_shown(view: Locator, expected: MaskPainter) -> None:
+    """Every weight, every bit, every sum and the words about the chosen row are Python's."""
+    frames(view.page)
+    shown = view.evaluate(
+        """view => [...view.querySelectorAll("[data-weight]")].map(cell => [
+             +cell.dataset.weight, cell.getAttribute("aria-checked") === "true",
+             cell.classList.contains("attnlab-hidden"), cell.getAttribute("aria-label"),
+             getComputedStyle(cell, "::before").content.slice(1, -1)])"""
+    )
+    weights, allowed, bits = expected.weights(), expected.allowed(), painted(expected) == 1
+    shape = allowed.shape
+    np.testing.assert_allclose(np.reshape([one[0] for one in shown], shape), weights, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(np.reshape([one[1] for one in shown], shape), bits)
+    np.testing.assert_array_equal(np.reshape([one[2] for one in shown], shape), ~allowed)
+    for (*_, label, text), weight, may in zip(shown, weights.ravel(), allowed.ravel(), strict=True):
+        assert ("hidden" in label) == (not may)
+        said = float(label.rsplit(" ", 1)[1])
+        assert said == pytest.approx(weight, abs=0.00501)
+        number = re.match(r"1?\.\d\d", text)
+        assert bool(number) == may
+        assert number is None or float(number[0]) == said
+    sums = [int(text) for text in view.locator('[role="gridcell"].attnlab-sum').all_inner_texts()]
+    assert sums == np.rint(weights.sum(axis=-1)).tolist()
+
+    assert view.get_attribute("data-row") == str(expected.row)
+    assert view.locator(".attnlab-title").inner_text() == f"Query {expected.row + 1} of {shape[0]}"
+    bars = view.locator(".attnlab-bar-number").all_inner_texts()
+    plain = MaskPainter(expected._scores).weights()[expected.row]
+    row = zip(plain, weights[expected.row], strict=True)
+    for text, numbers in zip(bars, row, strict=True):
+        assert [float(part) for part in text.split(" → ")] == pytest.approx(numbers, abs=0.00501)
+    fact = view.locator("[data-fact=row]").inner_text()
+    seen = allowed[expected.row]
+    if 0 < seen.sum() < len(seen):
+        named = re.findall(r"\d+", fact.split(".")[0])[1:]
+        assert named == [str(key + 1) for key in np.flatnonzero(seen)]
+        held = float(re.search(r"held (\S+) of", fact)[1])
+        assert held == pytest.approx(plain[seen].sum(), rel=0.0501)
+    else:
+        assert ("every key" if seen.all() else "no key") in fact
+    empty = [str(i + 1) for i in np.flatnonzero(~allowed.any(axis=-1))]
+    assert re.findall(r"\d+", view.locator("[data-fact=mask]").inner_text().split(" may ")[0]) == (
+        empty or ["1"]
+    )
+
+
+def focused(page: Page) -> str:
+    """What the keyboard is on; and its focus must be visible."""
+    name, outline = page.evaluate(
+        "() => { const at = document.activeElement;"
+        " return [at.getAttribute('aria-label') ?? at.dataset.trait ?? at.localName,"
+        " getComputedStyle(at).outlineWidth]; }"
+    )
+    assert float(outline.removesuffix("px")) >= 2, f"{name} has the focus and does not show it"
+    return name
+
+
+# --- numbers, by keyboard
+# -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_by_keyboard_alone(start, scheme):
+    view, expected = start(scheme=scheme)
+    page = view.page
+    assert_shown(view, expected)
+
+    view.locator("button").first.focus()
+    press(page, "Shift+Tab", "Tab")  # reached by the keyboard, so that the focus must show
+    for name in ("none", "causal", "padding", "both", "window"):
+        focused(page)
+        press(page, "Enter")
+        expected.mask = expected.preset(name).tobytes()
+        assert_shown(view, expected)
+        assert view.get_attribute("data-mask") == name
+        assert view.locator('[aria-pressed="true"]').get_attribute("data-preset") == name
+        press(page, "Tab")
+    assert focused(page) == "inverted"
+    press(page, "End")
+    expected.inverted = True
+    assert_shown(view, expected)
+    press(page, "Home")
+    expected.inverted = False
+    assert_shown(view, expected)
+
+    press(page, "Tab")
+    assert focused(page).startswith("Query 3, key 1: ")
+    press(page, "Space")  # a window of 2: key 1 was hidden from query 3
+    paint(expected, 1, (2, 0))
+    assert_shown(view, expected)
+    assert view.get_attribute("data-mask") == "painted"
+    press(page, "ArrowRight", "Enter", "Shift+ArrowDown", "Shift+ArrowLeft")  # off, and paints on
+    expected.row = 3
+    paint(expected, 0, (2, 1), (3, 1), (3, 0))
+    assert_shown(view, expected)
+    press(page, "ArrowLeft")
+    assert focused(page).startswith("4: paint the row of query 4")
+    press(page, "Space")  # not all of it was True
+    paint(expected, 1, 3)
+    assert_shown(view, expected)
+    press(page, "Space")
+    paint(expected, 0, 3)
+    assert_shown(view, expected)
+    assert not expected.weights()[3].any()
+    press(page, "ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp")
+    assert focused(page).startswith("1: paint the column of key 1")
+    press(page, "ArrowLeft")
+    assert focused(page).startswith("1: paint the column")  # the corner is no place to be
+    press(page, "End", "Enter")
+    expected.row = 0
+    paint(expected, 1, (slice(None), 4))
+    assert_shown(view, expected)
+    press(page, "Control+End")
+    expected.row = 4
+    assert focused(page).startswith("Query 5, key 5: ")
+    assert_shown(view, expected)
+    page.wait_for_timeout(700)  # announcements wait for rest
+    said = view.locator("[aria-live=polite]").inner_text()
+    assert said.startswith("Mask: painted, True means may attend. Query ")
+
+    press(page, "Tab", "Tab", "Tab")  # over the two buttons
+    assert focused(page) == "summary"
+    press(page, "Enter")
+    frames(page)
+    table = view.locator("tbody tr").all_inner_texts()
+    rows = [line.split("\t") for line in table]
+    allowed, weights = expected.allowed(), expected.weights()
+    for i, (scores, shares) in enumerate(zip(rows[::2], rows[1::2], strict=True)):
+        assert (scores[0], shares[0]) == (f"{i + 1}, scores", f"{i + 1}, weights")
+        given = [float(text.replace("−", "-")) for text in scores[1:6]]
+        np.testing.assert_allclose(given, expected._scores[i], rtol=0, atol=0.0000501)
+        assert [text == "hidden" for text in shares[1:6]] == (~allowed[i]).tolist()
+        numbers = [0.0 if text == "hidden" else float(text) for text in shares[1:6]]
+        np.testing.assert_allclose(numbers, weights[i], rtol=0, atol=0.0000501)
+        assert shares[6] == str(int(allowed[i].any()))
+
+
+# --- numbers, by pointer and by touch
+# -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_by_pointer(start, scheme):
+    view, expected = start(scheme=scheme)
+    page = view.page
+    page.mouse.move(*centre(cell(view, 4, 0)))
+    assert_shown(view, expected)  # passing over paints nothing
+    page.mouse.down()
+    expected.row = 4
+    paint(expected, 0, (4, 0))
+    assert_shown(view, expected)
+    page.mouse.move(*centre(cell(view, 4, 2)))  # one leap: what lies between is painted, too
+    page.mouse.move(*centre(cell(view, 3, 2)), steps=3)
+    page.mouse.up()
+    expected.row = 3
+    paint(expected, 0, (4, slice(3)), (3, 2))
+    assert_shown(view, expected)
+    assert not expected.weights()[4].any()
+    page.mouse.move(*centre(cell(view, 0, 0)))  # the button is up
+    assert_shown(view, expected)
+    cell(view, 4, 0).click()
+    expected.row = 4
+    paint(expected, 1, (4, 0))
+    assert_shown(view, expected)
+    view.get_by_role("button", name="2: paint the row of query 2").click()
+    expected.row = 1
+    paint(expected, 1, 1)
+    assert_shown(view, expected)
+    view.get_by_role("button", name="5 pad: paint the column of key 5").click()
+    paint(expected, 1, (slice(None), 4))
+    assert_shown(view, expected)
+    view.get_by_role("button", name="Previous query").click()
+    expected.row = 0
+    assert_shown(view, expected)
+    view.get_by_role("button", name="causal", exact=True).click()
+    view.locator("[data-trait=inverted]").select_option("may not")
+    expected.mask, expected.inverted = expected.preset("causal").tobytes(), True
+    assert_shown(view, expected)
+    assert expected.weights()[0, 0] == 0 and not expected.weights()[4].any()
+
+
+def test_a_click_without_a_pointer_paints_once(start):
+    """Screen readers press a cell in this way."""
+    view, expected = start(CROSS)
+    page = view.page
+    page.mouse.move(*centre(cell(view, 0, 0)))
+    page.mouse.down()
+    page.mouse.move(*centre(cell(view, 0, 1)))
+    page.mouse.up()
+    paint(expected, 0, (0, slice(2)))
+    for value in (0, 1):
+        cell(view, 2, 3).evaluate("cell => cell.click()")
+        paint(expected, value, (2, 3))
+        expected.row = 2
+        assert_shown(view, expected)
+
+
+def by_finger(page: Page, *points: tuple[float, float]) -> None:
+    session = page.context.new_cdp_session(page)
+    for number, (x, y) in enumerate(points):
+        kind = "touchMove" if number else "touchStart"
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def between(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
+    return [
+        (start[0] + (end[0] - start[0]) * i / 6, start[1] + (end[1] - start[1]) * i / 6) for i in range(7)
+    ]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_by_touch(start, scheme):
+    view, expected = start(scheme=scheme, width=390, **PHONE)
+    page = view.page
+    page.touchscreen.tap(*centre(cell(view, 1, 3)))
+    expected.row = 1
+    paint(expected, 1, (1, 3))
+    assert_shown(view, expected)
+    before = page.evaluate("scrollY")
+    by_finger(page, *between(centre(cell(view, 3, 0)), centre(cell(view, 3, 2))))
+    expected.row = 3
+    paint(expected, 0, (3, slice(3)))
+    assert_shown(view, expected)
+    assert page.evaluate("scrollY") == before
+    x, y = centre(cell(view, 4, 4))
+    by_finger(page, *between((x, y), (x, y - 150)))  # a finger that moves up scrolls the page
+    page.wait_for_function("before => scrollY > before + 50", arg=before)
+    expected.row = 4
+    assert_shown(view, expected)
+    view.get_by_role("button", name="3: paint the row of query 3").tap()
+    expected.row = 2
+    paint(expected, 1, 2)
+    assert_shown(view, expected)
+    view.locator("[data-preset=padding]").tap()
+    expected.mask = expected.preset("padding").tobytes()
+    assert_shown(view, expected)
+
+
+def test_a_wide_board_scrolls_under_a_finger_and_takes_taps(start):
+    view, expected = start(LARGEST, width=320, **PHONE)
+    page = view.page
+    x, y = centre(cell(view, 2, 8))
+    by_finger(page, *between((x, y), (x - 150, y)))
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.attnlab-board-frame')].at(-1).scrollLeft > 50"
+    )
+    expected.row = 2
+    assert_shown(view, expected)
+    page.touchscreen.tap(*centre(cell(view, 15, 15)))
+    expected.row = 15
+    paint(expected, 0, (15, 15))
+    assert_shown(view, expected)
+
+
+def test_more_keys_than_queries(start):
+    view, expected = start(CROSS)
+    assert_shown(view, expected)
+    assert view.locator("[data-preset]").evaluate_all("all => all.map(one => one.dataset.preset)") == [
+        "none",
+        "causal",
+        "window",  # without padding, two of them would be "none" and "causal"
+    ]
+    view.locator("[data-preset=window]").click()
+    expected.mask = expected.preset("window").tobytes()
+    assert_shown(view, expected)
+
+
+@pytest.mark.parametrize(("name", "right"), [("index", True), ("wrong", False)])
+def test_a_wrong_number_is_noticed(start, name, right):
+    view, expected = start(name=name)
+    view.locator("[data-preset=none]").click()
+    expected.mask = expected.preset("none").tobytes()
+    if right:
+        assert_shown(view, expected)
+    else:
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            assert_shown(view, expected)
+
+
+# --- for every reader
+# -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_no_page_scrolls_sideways_and_everything_can_be_hit(start, width):
+    view, _ = start(LARGEST, width=width, **(PHONE if width < 500 else {}))
+    page = view.page
+    view_at(page, SQUARE)
+    frames(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for place in range(3):
+        box = view_at(page, place).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width
+        sizes = view_at(page, place).evaluate(
+            """view => [...view.querySelectorAll(".attnlab-square, .attnlab-edge, button, select")].map(
+                 node => [node.matches("button, select"), node.offsetWidth, node.offsetHeight])"""
+        )
+        for is_control, *size in sizes:
+            assert min(size) >= (44 if is_control and width < 500 else 24)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_axe_finds_nothing(start, scheme):
+    view, _ = start(scheme=scheme, strict=False)
+    view.locator("summary").click()
+    view.page.evaluate("document.querySelector('meta[http-equiv]')?.remove()")
+    options = {"rules": {"label-content-name-mismatch": {"enabled": True}}}
+    violations = Axe().run(view.page, ".attnlab-widget", options).response["violations"]
+    assert [(found["id"], found["nodes"][0]["html"]) for found in violations] == []
+
+
+def luminance(colour: str) -> float:
+    parts = [float(part) for part in re.findall(r"[\d.]+", colour.removeprefix("color(srgb"))[:3]]
+    if not colour.startswith("color("):
+        parts = [part / 255 for part in parts]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_number_can_be_read_on_its_cell(start, scheme):
+    view, _ = start(LARGEST, scheme=scheme, reduced_motion="reduce")
+    frames(view.page)
+    pairs = view.locator(".attnlab-square:not(.attnlab-hidden)").evaluate_all(
+        "all => all.map(one => [getComputedStyle(one).color, getComputedStyle(one).backgroundColor])"
+    )
+    for pair in pairs:
+        low, high = sorted(map(luminance, pair))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, pair
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_forced_colours_keep_hidden_and_allowed_apart(start, scheme):
+    view, _ = start(scheme=scheme, forced_colors="active", reduced_motion="reduce")
+    style = "(node, name) => getComputedStyle(node)[name]"
+    hidden, allowed = cell(view, 0, 1), cell(view, 0, 0)
+    assert "gradient" in hidden.evaluate(style, "backgroundImage")
+    assert allowed.evaluate(style, "backgroundImage") == "none"
+    assert allowed.evaluate(style, "backgroundColor") != view.evaluate(style, "backgroundColor")
+    assert view.locator("[aria-pressed=true]").evaluate(style, "textDecorationLine") == "underline"
+
+
+def test_motion_only_where_it_is_welcome(start):
+    duration = "node => getComputedStyle(node).transitionDuration"
+    assert cell(start()[0], 0, 0).evaluate(duration) == "0.15s"
+    assert cell(start(reduced_motion="reduce")[0], 0, 0).evaluate(duration) == "0s"
+
+
+def test_a_burst_of_strokes_is_drawn_once_and_announced_once(start):
+    view, expected = start(LARGEST)
+    counts = view.evaluate(
+        """async (view) => {
+          const frame = () => new Promise(requestAnimationFrame);
+          const cells = [...view.querySelectorAll('[data-row="15"][data-key]')];
+          await frame();
+          const seen = { drawn: 0, said: 0 };
+          const watch = (node, name, options) =>
+            new MutationObserver((all) => (seen[name] += all.length)).observe(node, options);
+          watch(cells[15], "drawn", { attributeFilter: ["data-weight"] });
+          watch(view.querySelector("[aria-live]"), "said", { childList: true });
+          for (const cell of cells.slice(0, 15)) cell.click();
+          await frame();
+          await frame();
+          await new Promise((resolve) => setTimeout(resolve, 900));
+          return seen;
+        }"""
+    )
+    assert counts == {"drawn": 1, "said": 1}
+    expected.row = 15
+    paint(expected, 0, (15, slice(15)))
+    assert_shown(view, expected)
+    assert view.locator("[aria-live]").inner_text() == (
+        "Mask: painted, True means may attend. Query 16 may see key 16. Without a mask it held "
+        f"{view.locator('[data-fact=row]').inner_text().split('held ')[1]} Every row sums to 1."
+    )
+
+
+def test_nothing_listens_once_it_is_taken_away(book_url, open_url):
+    page = open_url("about:blank", strict=False)
+    page.add_init_script(
+        """
+        window.alive = 0;
+        const add = EventTarget.prototype.addEventListener;
+        EventTarget.prototype.addEventListener = function (type, handler, options) {
+          if (this instanceof Element && this.closest(".attnlab-widget")) {
+            window.alive++;
+            if (options?.signal) add.call(options.signal, "abort", () => window.alive--, { once: true });
+          }
+          return add.call(this, type, handler, options);
+        };
+        const Observer = window.ResizeObserver;
+        window.ResizeObserver = class extends Observer {
+          observe(...all) { window.alive++; return super.observe(...all); }
+          disconnect() { window.alive--; return super.disconnect(); }
+        };
+        """
+    )
+    page.goto(f"{book_url}index.html")
+    view_at(page, LARGEST)
+    view_at(page, SQUARE).locator("[data-preset=none]").click()  # and a frame and a timer are under way
+    before, after, handlers = page.evaluate(
+        """async () => {
+          const host = await import(document.querySelector("script[src*=widget_host]").src);
+          const before = window.alive;
+          document.querySelectorAll(".attnlab-host[data-state=ready]").forEach(host.dispose);
+          const waiting = [...host.models.values()].reduce((all, one) => all + one.listeners, 0);
+          return [before, window.alive, waiting];
+        }"""
+    )
+    assert before >= 20
+    assert (after, handlers) == (0, 0)
