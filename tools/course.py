@@ -120,6 +120,23 @@ def find_browser() -> str:
     )
 
 
+def find_sandbox() -> None:
+    """See to it that bubblewrap is there, in which the grader's tests run submissions; Linux alone has it.
+
+    Raises:
+        Stop: if it is missing and may not be installed.
+    """
+    if not sys.platform.startswith("linux") or shutil.which("bwrap"):
+        return
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        say("Installing Debian's bubblewrap for the grader's tests")
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        run("apt-get", "update", "-qq", env=quiet)
+        run("apt-get", "install", "-y", "-qq", "bubblewrap", env=quiet)
+    if not shutil.which("bwrap"):
+        raise Stop("The grader's tests need bubblewrap. Install it (Debian: apt-get install bubblewrap).")
+
+
 def _playwright_browser() -> str | None:
     """Playwright's own Chromium: there already, or downloaded now; None where that is not possible."""
     where = "from playwright.sync_api import sync_playwright as play\n"
@@ -190,6 +207,7 @@ def test(only: Sequence[str] = ()) -> None:
     """Everything that must hold: lint, agreement, the site, the tests, and every notebook run again."""
     environment(ALL_PINS)
     browser = find_browser()
+    find_sandbox()
     if only:
         run(python(), "-m", "pytest", *only, env={"ATTNLAB_BROWSER": browser})
         return
@@ -199,7 +217,7 @@ def test(only: Sequence[str] = ()) -> None:
     say("Unit, property, parity, tool and browser tests")
     with tempfile.TemporaryDirectory() as home:
         env = {"ATTNLAB_BROWSER": browser, "ATTNLAB_HOME": home, "OMP_NUM_THREADS": "1"}
-        run(python(), "-m", "pytest", "-n", "2", "--dist", "loadfile", "-q", env=env)
+        run(python(), "-m", "pytest", "-n", "2", "--dist", "loadscope", "-q", env=env)
     run_notebooks()
     say("All tests passed")
 
@@ -261,6 +279,9 @@ COMMANDS = {
     "notebooks": "run and rebuild the notebooks",
     "check": "manuscript and notebooks agree?",
     "evidence": "measure every claim again with three seeds",
+    "catalogue": "is every known mistake of the exercises caught and named?",
+    "grade-demo": "grade a made-up class: marks, feedback and summary in _build/grading",
+    "hostile": "grade the hostile submissions: nothing may get through",
     "bench": "print the benchmarks' ratios",
 }
 
@@ -269,6 +290,8 @@ NAMED = {
     "notebooks": "numbers or slugs",
     "evidence": "numbers or slugs",
     "test": "arguments for pytest",
+    "catalogue": "lessons by name, such as masks",
+    "hostile": "names of submissions",
     "bench": "names of benchmarks",
 }
 
@@ -297,6 +320,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             case "evidence":
                 environment(ALL_PINS)
                 run(python(), "-m", "tools.notebooks", "evidence", *only, "-n", "3")
+            case "catalogue":
+                environment(ALL_PINS)
+                run(python(), "-m", "tools.catalogue", *only)
+            case "grade-demo":
+                environment(ALL_PINS)
+                run(python(), "-m", "tools.grade_demo")
+            case "hostile":
+                environment(ALL_PINS)
+                run(python(), "-m", "tests.grading.hostile", *only)
             case "bench":
                 environment(ALL_PINS)
                 run(python(), "-m", "benchmarks", *only)

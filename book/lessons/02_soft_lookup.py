@@ -32,6 +32,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab import claim, plots, recurrent, seed, tasks, training
+from attnlab.widgets import SoftLookupExplorer
 
 generator = torch.Generator().manual_seed(seed(0))
 torch.set_num_threads(1)  # models this small are not faster on two
@@ -594,6 +595,40 @@ plots.small_multiples(maps, titles=[f"τ = {t:g}" for t in colder], columns=name
                           "at 0.2 a narrow one; at 0.02 one key has all, or two share it "
                           "equally "
                           "where the query is halfway.")
+
+# %% [markdown]
+# ## See it move
+#
+# Now move the query by hand. The four main directions of the compass are the keys, and the four depths of the harbour are
+# their values. Drag $q$, or press the arrow keys on it. A line to each key is as thick as its weight, and the small arrow
+# at $q$ points the way in which the answer rises fastest: the slope, as a direction.
+
+# %%
+SoftLookupExplorer(points[::2], values, names=names[::2], query=(0.6, 0.8), temperature=0.2,
+                   stretched="E", axes=("east", "north"), unit="m")
+
+# %% [markdown]
+# **Try three things.** First, cool it down to the last stop, the arg-max, and drag $q$ round: the answer jumps from depth
+# to depth, the arrow is gone and the slope is zero. Warm it up again, and the arrow comes back, then shrinks as every
+# query gets nearly the mean of all values. Second, put $q$ halfway between N and E, where east and north are
+# equal: at every temperature the two get the same share.
+#
+# Third, switch between dot product and distance: no weight changes, as long as all keys have one length. **Then stretch the key E
+# to 1.5. What do you expect?**
+
+# %%
+q = torch.tensor([[0.6, 0.8]])                                  # (1, 2)
+longer = points[::2] * torch.tensor([[1.0], [1.5], [1.0], [1.0]])    # (S, 2)
+shares = {"equal": dot_lookup(q, points[::2], values, 0.2)[1][0, 1].item(),
+          "product": dot_lookup(q, longer, values, 0.2)[1][0, 1].item(),
+          "distance": kernel_lookup(q, longer, values, 0.2)[1][0, 1].item()}
+claim("east_equal", shares["equal"], at_least=0.268, at_most=0.270)
+claim("east_by_product", shares["product"], at_least=0.621, at_most=0.623)
+claim("east_by_distance", shares["distance"], at_least=0.066, at_most=0.069)
+
+# %% [markdown]
+# At the query's first place and $\tau = 0.2$, E has [[east_equal:.2f]] of the weight. Stretched, it has [[east_by_product:.2f]] by dot
+# product and [[east_by_distance:.2f]] by distance: the same longer key is louder for the one and further away for the other.
 
 # %% [markdown]
 # The hottest query hears all keys nearly alike, the coldest only the nearest. Halfway, even

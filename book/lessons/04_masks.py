@@ -35,6 +35,7 @@ from torch import nn
 
 from attnlab import claim, contracts, plots, seed, training
 from attnlab.attention import SelfAttention
+from attnlab.widgets import MaskPainter
 
 generator = torch.Generator().manual_seed(seed(0))
 
@@ -290,6 +291,25 @@ output.detach(), gradient
 # %%
 Q, K, V = (torch.randn(2, length, 4, generator=generator) for length in (3, 5, 5))
 contracts.masked_rows_zero(lambda *inputs: attention(*inputs)[0], Q, K, V)
+
+# %% [markdown]
+# ## See it move
+#
+# Here is the third map of the figure on padding again, to paint on: three real tokens and two of padding. Press a cell,
+# drag over several, or press a number at the edge for its whole row or column. Begin with *none*, and hide one key from
+# one query. **Which weights change, and by what factor?**
+
+# %%
+MaskPainter(x[2] @ x[2].T / math.sqrt(8), "both", length=lengths[2])    # scores (T, S)
+
+# %% [markdown]
+# The keys that are left keep their proportions. Each share is divided by what they held together, so the row sums to one
+# again, and no other row moves. Hide a row's last key, and the row becomes zeros. Then choose the window: each query sees
+# its own key and the one before it, and for the last query both are padding. Nobody set out to make that empty row.
+#
+# Now choose *causal*, and let True mean *may not attend*. The booleans in the corners stay as they are. The first
+# query sees the future and not itself, the last one sees nothing, and every number is finite. Nothing in the picture
+# looks like an error, which is why the test with three tokens is worth keeping.
 
 # %% [markdown]
 # ## Half precision

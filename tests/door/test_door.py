@@ -20,11 +20,11 @@ GENERATED = {".ipynb", ".json"}
 
 
 def make_targets(text):
-    return set(re.findall(r"\bmake ([a-z]+)\b(?=[`\s]*(?:`|\n|#|ONLY|  ))", text))
+    return set(re.findall(r"\bmake ([a-z-]+)\b(?=[`\s]*(?:`|\n|#|ONLY|  ))", text))
 
 
 def existing_targets():
-    rules = re.findall(r"^([a-z ]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    rules = re.findall(r"^([a-z -]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     return {name for names in rules for name in names.split()}
 
 
@@ -44,7 +44,7 @@ def test_every_make_target_that_is_named_exists(path):
 )
 def test_every_module_that_is_run_exists(path):
     for name in re.findall(r"python -m ([\w.]+)", path.read_text(encoding="utf-8")):
-        module = ROOT / name.replace(".", "/")
+        module = ROOT / ("src" if name.startswith("attnlab") else "") / name.replace(".", "/")
         assert module.with_suffix(".py").is_file() or (module / "__main__.py").is_file(), name
 
 

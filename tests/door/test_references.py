@@ -17,6 +17,7 @@ VENUES = {
     "phdthesis": "school",
     "book": "publisher",
     "misc": "howpublished",
+    "techreport": "institution",
 }
 
 

@@ -1,8 +1,12 @@
 """The lesson's one word is changed, its own cells are run, and a missed bar is seen."""
 
+import json
+import re
+
 import pytest
 
 from tools import languages
+from tools.notebooks import sources
 
 LESSON = """# ---
 # jupyter:
@@ -71,6 +75,57 @@ def test_a_lesson_that_has_changed_is_noticed(root, old, new, what):
     (root / languages.LESSON).write_text(LESSON.replace(old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=what):
         languages.measure("fr", root=root)
+
+
+def good(root):
+    """Store values that meet every bar, with one file of a package to hang on."""
+    file = root / "src/attnlab/thing.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("THING = 1\n", encoding="utf-8")
+    languages.store({"de": [0.99, 0.98, 1.0], "es": [1.0] * 3, "zh": [0.985] * 3}, root)
+    entry = languages.stored(root)
+    entry["sources"] = {"src/attnlab/thing.py": sources.hashes(root, ["src/attnlab/thing.py"]).popitem()[1]}
+    (root / languages.STORE).write_text(json.dumps(entry), encoding="utf-8")
+
+
+def test_what_is_stored_is_shown(root):
+    assert languages.section(root) == ""
+    good(root)
+    assert list(languages.problems(root)) == []
+    assert "| German | at least 0.98 | 3 | 0.980 | 1.000 |" in languages.section(root)
+
+
+def test_nothing_stored_is_told(root):
+    assert sum("too little, was measured" in problem for problem in languages.problems(root)) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda root, entry: entry["exact_match"]["zh"].pop(), "too little, was measured for zh"),
+        (lambda root, entry: entry["exact_match"]["es"].append(0.97), "es reaches 0.97"),
+        (lambda root, entry: entry.update(code="other"), "the cells of .* changed"),
+        (
+            lambda root, entry: (root / "src/attnlab/thing.py").write_text("THING = 2\n", encoding="utf-8"),
+            "thing.py changed",
+        ),
+    ],
+)
+def test_stored_values_that_no_longer_hold_are_told(root, change, what):
+    good(root)
+    entry = languages.stored(root)
+    change(root, entry)
+    (root / languages.STORE).write_text(json.dumps(entry), encoding="utf-8")
+    (problem,) = languages.problems(root)
+    assert re.search(what, problem)
+
+
+def test_values_are_stored_only_where_every_bar_is_met(root, monkeypatch):
+    monkeypatch.setattr(languages, "measure", lambda language, shift, root: {"zh": 0.5}.get(language, 1.0))
+    assert languages.main(["--write"], root) == 1 and languages.stored(root) == {}
+    monkeypatch.setattr(languages, "measure", lambda language, shift, root: 0.99)
+    assert languages.main(["--write"], root) == 0
+    assert languages.stored(root)["exact_match"] == dict.fromkeys(("de", "es", "zh"), [0.99] * 3)
 
 
 def test_the_real_lesson_has_what_is_needed():

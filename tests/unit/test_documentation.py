@@ -8,7 +8,9 @@ import pytest
 
 LIBRARY = Path(__file__).resolve().parents[2] / "src" / "attnlab"
 MODULES = sorted(
-    path for path in LIBRARY.rglob("*.py") if not {"checks", "widgets"} & set(path.relative_to(LIBRARY).parts)
+    path
+    for path in LIBRARY.rglob("*.py")
+    if not {"checks", "grading", "widgets"} & set(path.relative_to(LIBRARY).parts)
 )
 # A docstring may refer to another one's arguments instead of repeating them.
 REFERS = re.compile(r"([Aa]rguments?|[Ee]rrors)\b.{0,120}?\b(are|is|as)\s+(those|in|that)\b", re.DOTALL)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tools import languages
+
 from . import citations, lint, rehearsal, solutions
 from . import evidence as evidence_of
 from .book import FOLDER, Book
@@ -52,6 +54,7 @@ def check(book: Book, names: list[str], say: Say = print) -> None:
         if not path.exists() or read(path) != text:
             where = path.relative_to(book.root).as_posix()
             problems.append(f"{where}:1: out of date; run `python -m tools.notebooks build`")
+    problems += [] if names else languages.problems(book.root)
     if problems:
         raise Problems(problems)
     say(f"{len(opened)} manuscripts and {count} notebooks agree")
@@ -199,7 +202,9 @@ def _generated(book: Book, store: Evidence, opened: list[Statements]) -> Iterato
             everything.append(at_hand.get(path) or book.open(path, kind))
         except Problems:
             continue
-    yield book.root / evidence_of.PAGE, evidence_of.page(store, everything)
+    page = evidence_of.page(store, everything)
+    others = languages.section(book.root)
+    yield book.root / evidence_of.PAGE, f"{page}\n{others}" if others else page
     texts = []
     for one in everything:
         manuscript = one.manuscript

@@ -15,3 +15,12 @@ const asked = new URLSearchParams(location.search).get("q");
 if (asked && document.querySelector("#search-results")) {
   for (const input of document.querySelectorAll("input[name=q]")) input.value = asked;
 }
+// What a solution page folds is not quoted below a result.
+if (typeof Search === "object") {
+  const textOf = Search.htmlToText;
+  Search.htmlToText = (page, anchor) => {
+    const copy = new DOMParser().parseFromString(page, "text/html");
+    for (const fold of copy.querySelectorAll(".solution-fold")) fold.remove();
+    return textOf(copy.documentElement.outerHTML, anchor);
+  };
+}
