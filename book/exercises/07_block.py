@@ -57,7 +57,6 @@ torch.set_num_threads(1)  # models this small are not faster on two
 # treated by itself. The check also tries tokens that are tiny, constant, or a thousand away from zero. Write the
 # steps yourself; PyTorch's own layer norm is what you compare with, not what you call.
 
-
 # %%
 class LayerNorm(nn.Module):
     """Give each token mean 0 and variance 1, then stretch and shift it as learnt.
@@ -77,8 +76,8 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x: (..., d_model), any number of axes before the last. Returns the same shape."""
         # BEGIN SOLUTION
-        centred = x - x.mean(dim=-1, keepdim=True)  # (..., d_model)
-        variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1)
+        centred = x - x.mean(dim=-1, keepdim=True)                     # (..., d_model)
+        variance = centred.square().mean(dim=-1, keepdim=True)         # (..., 1)
         return centred / (variance + self.eps).sqrt() * self.weight + self.bias
         # END SOLUTION
 
@@ -189,7 +188,6 @@ check("block.prediction", prediction)
 #
 # Now test your predictions. The cell measures nothing until all six are there.
 
-
 # %%
 def silent(norm: str) -> EncoderLayer:
     """A block of the course whose attention and network give zero."""
@@ -262,7 +260,6 @@ if None not in prediction.values():
 #
 # First the paper's block: attention, then the network, and each sum goes through a norm.
 
-
 # %%
 class PostNormBlock(nn.Module):
     """The paper's encoder block: LayerNorm(x + f(x)), for attention and then for the network.
@@ -286,7 +283,7 @@ class PostNormBlock(nn.Module):
         Returns (B, T, d_model).
         """
         # BEGIN SOLUTION
-        attended = self.self_attention(x, mask=mask).output  # (B, T, d_model)
+        attended = self.self_attention(x, mask=mask).output            # (B, T, d_model)
         x = self.norm_1(x + self.dropout(attended))
         return self.norm_2(x + self.dropout(self.feed_forward(x)))
         # END SOLUTION
@@ -298,7 +295,6 @@ check("block.PostNormBlock", PostNormBlock)
 # %% [markdown]
 # Now the block of most later models: the norm stands on what attention and network read. The norm at the end of a stack
 # is not the block's affair.
-
 
 # %%
 class PreNormBlock(nn.Module):
@@ -322,7 +318,7 @@ class PreNormBlock(nn.Module):
         Returns (B, T, d_model).
         """
         # BEGIN SOLUTION
-        attended = self.self_attention(self.norm_1(x), mask=mask).output  # (B, T, d_model)
+        attended = self.self_attention(self.norm_1(x), mask=mask).output    # (B, T, d_model)
         x = x + self.dropout(attended)
         return x + self.dropout(self.feed_forward(self.norm_2(x)))
         # END SOLUTION
@@ -379,9 +375,10 @@ check("block.PreNormBlock", PreNormBlock)
 # the gradient at what the layer reads, all numbers of the batch together. One entry more belongs to the end: the
 # gradient at the output itself.
 
-
 # %%
-def gradient_by_layer(layers: Sequence[Callable[[Tensor], Tensor]], x: Tensor, direction: Tensor) -> Tensor:
+def gradient_by_layer(
+    layers: Sequence[Callable[[Tensor], Tensor]], x: Tensor, direction: Tensor
+) -> Tensor:
     """How long the gradient is at each place of a stack.
 
     layers: one or more functions or modules, each from (B, T, d_model) to the same shape.
@@ -391,12 +388,12 @@ def gradient_by_layer(layers: Sequence[Callable[[Tensor], Tensor]], x: Tensor, d
     Changes none of its inputs.
     """
     # BEGIN SOLUTION
-    stream = [x.clone().requires_grad_()]  # (B, T, d_model) each
+    stream = [x.clone().requires_grad_()]                       # (B, T, d_model) each
     for layer in layers:
         stream.append(layer(stream[-1]))
-    total = (stream[-1] * direction).sum()  # one number
-    gradients = torch.autograd.grad(total, stream)  # (B, T, d_model) each
-    return torch.stack([gradient.norm() for gradient in gradients])  # (depth + 1,)
+    total = (stream[-1] * direction).sum()                      # one number
+    gradients = torch.autograd.grad(total, stream)              # (B, T, d_model) each
+    return torch.stack([gradient.norm() for gradient in gradients])     # (depth + 1,)
     # END SOLUTION
 
 
@@ -431,12 +428,12 @@ check("block.gradient_by_layer", gradient_by_layer)
 # divided by its length at the output. It is averaged over three stacks (the geometric mean). The pre-norm stacks end
 # without a last norm, so that you see what the blocks do by themselves.
 
-
 # %%
 def make_stack(kind: str, depth: int, factor: float) -> list[Callable[[Tensor], Tensor]]:
     """Untrained blocks of one kind: "pre-norm", "post-norm" or "no norm"."""
     layers = [
-        EncoderLayer(32, 4, 128, norm="post" if kind == "post-norm" else "pre").double() for _ in range(depth)
+        EncoderLayer(32, 4, 128, norm="post" if kind == "post-norm" else "pre").double()
+        for _ in range(depth)
     ]
     for layer in layers:
         if kind == "no norm":
@@ -474,15 +471,11 @@ def explore() -> plots.Picture:
     for name, values in series.items():
         print(name, *(f"{value:.2f}" for value in values))
     far = max(max(values) for values in series.values()) > 20
-    return plots.lines(
-        depths,
-        series,
-        x=f"depth of the {kind} stack, in blocks",
-        log="xy" if far else "x",
-        y="gradient, first layer / output",
-        alt="Ratio of the gradient at the first layer to that at the output, "
-        "over the depth of the stack, one line for each power.",
-    )
+    return plots.lines(depths, series, x=f"depth of the {kind} stack, in blocks",
+                       log="xy" if far else "x",
+                       y="gradient, first layer / output",
+                       alt="Ratio of the gradient at the first layer to that at the output, "
+                           "over the depth of the stack, one line for each power.")
 
 
 picture = None
@@ -572,7 +565,6 @@ check("block.findings", findings)
 # the kind that its name says. It has **two** faults. Find both and repair them; nothing else has to change, and the names
 # stay.
 
-
 # %%
 class Layer(nn.Module):
     """A pre-norm block without dropout."""
@@ -589,7 +581,7 @@ class Layer(nn.Module):
         # STUB x = x + self.self_attention(x, mask=mask).output
         # STUB x = self.norm_2(x)
         # STUB return x + self.feed_forward(x)
-        x = x + self.self_attention(self.norm_1(x), mask=mask).output  # (B, T, d_model)
+        x = x + self.self_attention(self.norm_1(x), mask=mask).output    # (B, T, d_model)
         return x + self.feed_forward(self.norm_2(x))
         # END SOLUTION
 
@@ -612,7 +604,7 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """x: (B, T, d_model). mask: boolean (T, T) or (B, T, T). Returns (B, T, d_model)."""
         for layer in self.layers:
-            x = layer(x, mask)  # (B, T, d_model)
+            x = layer(x, mask)                                 # (B, T, d_model)
         return self.last_norm(x)
 
 
@@ -668,7 +660,6 @@ check("block.Encoder", Encoder)
 # round differently. For plain tokens they agree to a ten-thousandth. A thousand away from zero, float32 has few digits
 # left for what differs between a token's numbers, and right ones agree to about a hundredth.
 
-
 # %%
 def test_layer_norm(norm) -> None:
     """Fail with an AssertionError if this layer norm is wrong.
@@ -678,13 +669,13 @@ def test_layer_norm(norm) -> None:
     """
     # BEGIN SOLUTION
     g = torch.Generator().manual_seed(0)
-    weight, bias = torch.randn(2, 6, generator=g)  # (d_model,) each
-    plain = torch.randn(2, 5, 6, generator=g) + 0.5  # (B, T, d_model)
+    weight, bias = torch.randn(2, 6, generator=g)                      # (d_model,) each
+    plain = torch.randn(2, 5, 6, generator=g) + 0.5                    # (B, T, d_model)
     cases = [
-        (plain, 1e-5, 1e-4),  # sums, the variance, weight and bias
-        (plain, 0.5, 1e-4),  # is eps the one that was given?
-        (0.001 * plain, 1e-5, 1e-4),  # does eps stand inside the root?
-        (1000 + plain, 1e-5, 0.02),  # are the digits lost far from zero?
+        (plain, 1e-5, 1e-4),           # sums, the variance, weight and bias
+        (plain, 0.5, 1e-4),            # is eps the one that was given?
+        (0.001 * plain, 1e-5, 1e-4),   # does eps stand inside the root?
+        (1000 + plain, 1e-5, 0.02),    # are the digits lost far from zero?
     ]
     for x, eps, tolerance in cases:
         expected = F.layer_norm(x, (6,), weight, bias, eps)

@@ -69,7 +69,6 @@ torch.set_num_threads(1)  # models this small are not faster on two
 # `norm_cross` and `norm_feed_forward` (each norm an `nn.LayerNorm`): the check loads weights of its own into your
 # layer, and knows no other names.
 
-
 # %%
 class DecoderLayer(nn.Module):
     """One pre-norm layer of the decoder.
@@ -108,12 +107,12 @@ class DecoderLayer(nn.Module):
         Changes none of its inputs.
         """
         # BEGIN SOLUTION
-        normed = self.norm_self(x)  # (B, T, d_model)
+        normed = self.norm_self(x)                                      # (B, T, d_model)
         x = x + self.dropout(self.self_attention(normed, normed, normed, mask).output)
         crossed = self.cross_attention(self.norm_cross(x), memory, memory, memory_mask)
-        x = x + self.dropout(crossed.output)  # (B, T, d_model)
+        x = x + self.dropout(crossed.output)                            # (B, T, d_model)
         x = x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
-        return x, crossed.weights  # (B, T, d_model), (B, H, T, S)
+        return x, crossed.weights                      # (B, T, d_model), (B, H, T, S)
         # END SOLUTION
 
 
@@ -174,9 +173,10 @@ check("encoder_decoder.DecoderLayer", DecoderLayer)
 # nothing to be said: put -100 there, the number that `F.cross_entropy` leaves out. What is *read* there is up to you,
 # but it has to be a token.
 
-
 # %%
-def training_pair(targets: Tensor, lengths: Tensor, bos: int, pad: int) -> tuple[Tensor, Tensor]:
+def training_pair(
+    targets: Tensor, lengths: Tensor, bos: int, pad: int
+) -> tuple[Tensor, Tensor]:
     """What the decoder reads, and what it has to say.
 
     targets: (B, T) token numbers; each row is a sentence that ends in eos, then filler.
@@ -188,9 +188,9 @@ def training_pair(targets: Tensor, lengths: Tensor, bos: int, pad: int) -> tuple
     end of a sentence, labels are -100. Changes none of its inputs.
     """
     # BEGIN SOLUTION
-    first = torch.full_like(targets[:, :1], bos)  # (B, 1)
-    inputs = torch.cat([first, targets[:, :-1]], dim=1)  # (B, T)
-    behind = torch.arange(targets.shape[1]) >= lengths[:, None]  # (B, T)
+    first = torch.full_like(targets[:, :1], bos)                             # (B, 1)
+    inputs = torch.cat([first, targets[:, :-1]], dim=1)                      # (B, T)
+    behind = torch.arange(targets.shape[1]) >= lengths[:, None]              # (B, T)
     return inputs, targets.masked_fill(behind, -100)
     # END SOLUTION
 
@@ -225,7 +225,7 @@ check("encoder_decoder.training_pair", training_pair)
 
 # %%
 with contextlib.suppress(NotImplementedError):
-    rows = torch.tensor([[5, 6, 2, 2, 2], [7, 3, 4, 8, 2]])  # (B, T)
+    rows = torch.tensor([[5, 6, 2, 2, 2], [7, 3, 4, 8, 2]])                  # (B, T)
     for name, side in zip(("reads", "says"), training_pair(rows, torch.tensor([3, 5]), 1, 2)):
         print(f"{name:6}", side.tolist())
 
@@ -312,7 +312,6 @@ check("encoder_decoder.prediction", prediction)
 #
 # Now test your predictions. The cell measures nothing until all seven are there.
 
-
 # %%
 def measure_predictions() -> dict[str, float]:
     g = torch.Generator().manual_seed(seed(0))
@@ -324,12 +323,14 @@ def measure_predictions() -> dict[str, float]:
         return sum(p.numel() for p in layer.parameters())
 
     layer = build()
-    y, memory = (torch.randn(2, n, 64, generator=g) for n in (6, 9))  # (B, T or S, d_model)
+    y, memory = (torch.randn(2, n, 64, generator=g) for n in (6, 9))    # (B, T or S, d_model)
     longer, other = torch.cat([memory, memory], dim=1), memory.clone()
     other[:, -1] += 1.0
-    before, after = (layer(y, m, causal_mask(6), need_weights=True) for m in (memory, other))
+    before, after = (
+        layer(y, m, causal_mask(6), need_weights=True) for m in (memory, other)
+    )
     tables = [layer(y, m, need_weights=True).cross_weights for m in (memory, longer)]
-    row = torch.tensor([1, 3, 4, 5, 2, 0, 0])  # bos a b c eos pad pad
+    row = torch.tensor([1, 3, 4, 5, 2, 0, 0])                           # bos a b c eos pad pad
     return {
         "1. rows": tables[0].shape[-2],
         "2. parameters": size(layer),
@@ -370,7 +371,6 @@ if None not in prediction.values():
 #
 # In this data source and target are padded to the same width. That is why a wrong mask fits.
 
-
 # %%
 def training_loss(encode, decode, source: Tensor, rows: Tensor, pad: int) -> Tensor:
     """The mean loss of one batch, over all real tokens that the decoder has to say.
@@ -386,18 +386,18 @@ def training_loss(encode, decode, source: Tensor, rows: Tensor, pad: int) -> Ten
     Masks are boolean, True = may attend. Returns a tensor that holds one number, from which
     gradients flow back.
     """
-    inputs, labels = rows[:, :-1], rows[:, 1:]  # (B, T) each
-    source_real = (source != pad)[:, None]  # (B, 1, S)
-    target_real = (inputs != pad)[:, None]  # (B, 1, T)
-    memory = encode(source, source_real)  # (B, S, d_model)
-    mask = causal_mask(inputs.shape[1]) & target_real  # (B, T, T)
+    inputs, labels = rows[:, :-1], rows[:, 1:]                       # (B, T) each
+    source_real = (source != pad)[:, None]                           # (B, 1, S)
+    target_real = (inputs != pad)[:, None]                           # (B, 1, T)
+    memory = encode(source, source_real)                             # (B, S, d_model)
+    mask = causal_mask(inputs.shape[1]) & target_real                # (B, T, T)
     # BEGIN SOLUTION
     # STUB logits = decode(inputs, memory, mask, target_real)               # (B, T, V)
     # STUB logits, labels = logits[:, :-1], labels[:, 1:]                   # say the next token
     # STUB each = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
     # STUB return (each * (labels != pad)).mean()                           # padding adds nothing
-    logits = decode(inputs, memory, mask, source_real)  # (B, T, V)
-    each = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")  # (B, T)
+    logits = decode(inputs, memory, mask, source_real)               # (B, T, V)
+    each = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")    # (B, T)
     return each[labels != pad].mean()
     # END SOLUTION
 
@@ -458,7 +458,6 @@ check("encoder_decoder.training_loss", training_loss)
 # Refuse a wrong program with an `assert` that fails. Let a right one pass: right ones may round differently in the last
 # digits or compute in another number type, so compare with a tolerance.
 
-
 # %%
 def test_token_loss(program) -> None:
     """Fail with an AssertionError if this program computes a wrong loss.
@@ -472,14 +471,14 @@ def test_token_loss(program) -> None:
     """
     # BEGIN SOLUTION
     bos, eos, pad = 1, 2, 9
-    rows = torch.tensor([[bos, 3, 4, 0, 5, eos], [bos, 6, eos, pad, pad, pad]])  # (B, T + 1)
+    rows = torch.tensor([[bos, 3, 4, 0, 5, eos], [bos, 6, eos, pad, pad, pad]])   # (B, T + 1)
 
     for ahead, zero in [(0, False), (1, True), (2, False)]:
-        told = F.pad(rows, (0, 1), value=pad)[:, ahead : ahead + 5]  # (B, T)
-        oracle = 50.0 * F.one_hot(told, 10)  # (B, T, V)
+        told = F.pad(rows, (0, 1), value=pad)[:, ahead : ahead + 5]               # (B, T)
+        oracle = 50.0 * F.one_hot(told, 10)                                       # (B, T, V)
         assert (program(oracle, rows, pad) < 1e-4) == zero, f"the oracle {ahead} ahead"
 
-    logits = torch.randn(2, 5, 10, generator=torch.Generator().manual_seed(0))  # (B, T, V)
+    logits = torch.randn(2, 5, 10, generator=torch.Generator().manual_seed(0))    # (B, T, V)
     right = F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=pad)
     assert abs(program(logits, rows, pad) - right) < 1e-4, "another mean"
     # END SOLUTION
@@ -548,20 +547,21 @@ check("encoder_decoder.test_token_loss", test_token_loss)
 # - `"source unread"`: the decoder does not look at the source
 # - `"short memory"`: the decoder forgets the beginning of its own target
 
-
 # %%
 def influence(run, S: int, T: int, real_tokens: int) -> Tensor:
     """Length of the gradient of each vector that comes out by each input, (S + T, S + T)."""
     g = torch.Generator().manual_seed(seed(0))
-    source, target = (torch.randn(1, n, WIDTH, generator=g) for n in (S, T))  # (B, S or T, D)
+    source, target = (torch.randn(1, n, WIDTH, generator=g) for n in (S, T))   # (B, S or T, D)
     inputs = source.requires_grad_(), target.requires_grad_()
     outputs = torch.cat(run(*inputs, padding_mask([real_tokens], S)[:, 0]), dim=1)[0]
     rows = []
     for output in outputs:
         direction = torch.randn(WIDTH, generator=g)
-        gradients = torch.autograd.grad(output @ direction, inputs, retain_graph=True, materialize_grads=True)
-        rows.append(torch.cat(gradients, dim=1)[0].norm(dim=-1))  # (S + T,)
-    table = torch.stack(rows)  # (S + T, S + T)
+        gradients = torch.autograd.grad(
+            output @ direction, inputs, retain_graph=True, materialize_grads=True
+        )
+        rows.append(torch.cat(gradients, dim=1)[0].norm(dim=-1))               # (S + T,)
+    table = torch.stack(rows)                                                  # (S + T, S + T)
     return table / table.amax(dim=-1, keepdim=True)
 
 
@@ -570,8 +570,8 @@ def influence(run, S: int, T: int, real_tokens: int) -> Tensor:
 # The rows of the memory at padding are left out: what comes out there must never be read.
 
 # %%
-number = 1  # change this: 1 to 5
-S, T, real_tokens = 5, 4, 3  # and these: source and target tokens; real source tokens
+number = 1                           # change this: 1 to 5
+S, T, real_tokens = 5, 4, 3          # and these: source and target tokens; real source tokens
 
 moved = influence(machine(number), S, T, real_tokens)
 kept = [*range(real_tokens), *range(S, S + T)]
@@ -586,7 +586,7 @@ plots.matrix(
     y="what comes out",
     label="influence",
     alt="Map of which input moves which vector that comes out, for the machine and the sizes "
-    "chosen. Cells that are exactly zero are hatched.",
+        "chosen. Cells that are exactly zero are hatched.",
 )
 
 # %%

@@ -46,8 +46,8 @@ from attnlab.export import Tokeniser, TrainedTranslator, load_translator, save_t
 from attnlab.tasks import BOS, EOS, PAD
 from attnlab.transformer import Transformer, TransformerConfig
 
-torch.set_flush_denormal(True)  # numbers below 1e-38 count as 0: they are slow
-torch.set_num_threads(1)  # models this small are not faster on two
+torch.set_flush_denormal(True)    # numbers below 1e-38 count as 0: they are slow
+torch.set_num_threads(1)          # models this small are not faster on two
 
 # %% [markdown]
 # ## 1. Three searches
@@ -118,7 +118,6 @@ check("translation.searches", searches)
 #
 # Now test your predictions. The cell measures nothing until all six are there.
 
-
 # %%
 def measure_searches() -> None:
     first_step = {"E": 0.5, "A": 0.4, "C": 0.001}
@@ -167,7 +166,6 @@ if None not in searches.values():
 # - The score of a text of $n$ tokens, `EOS` counted, is its sum of log-probabilities divided by $n^{\,a}$, where $a$ is `length_penalty`. Return the
 #   ended text with the best score. If none has ended, return the best of the beginnings, cut off as they are.
 
-
 # %%
 def beam_search(
     next_log_probs: Callable[[Tensor], Tensor],
@@ -189,10 +187,10 @@ def beam_search(
     going: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
     for _ in range(max_length):
-        rows = torch.tensor([[BOS, *tokens] for _, tokens in going])  # (N, L)
-        so_far = torch.tensor([log_p for log_p, _ in going])  # (N,)
-        total = so_far[:, None] + next_log_probs(rows)  # (N, V)
-        best, place = total.flatten().topk(min(beam_size, total.numel()))  # (K,), (K,)
+        rows = torch.tensor([[BOS, *tokens] for _, tokens in going])         # (N, L)
+        so_far = torch.tensor([log_p for log_p, _ in going])                 # (N,)
+        total = so_far[:, None] + next_log_probs(rows)                       # (N, V)
+        best, place = total.flatten().topk(min(beam_size, total.numel()))    # (K,), (K,)
         kept = [
             (log_p, [*going[index // total.shape[1]][1], index % total.shape[1]])
             for log_p, index in zip(best.tolist(), place.tolist())
@@ -237,7 +235,6 @@ check("translation.beam_search", beam_search)
 # </details>
 #
 # Try it on the model of exercise 1. The tokens are `EOS` = 2, A = 3, B = 4.
-
 
 # %%
 def small_model(beginnings: Tensor) -> Tensor:
@@ -286,14 +283,13 @@ with contextlib.suppress(NotImplementedError):
 # The check hands your test three right programs and ten wrong ones. Refuse a wrong one with an `assert` that fails. The helper
 # makes tables that say what you like. What a row says *after* its `EOS` is up to you, too.
 
-
 # %%
 def says(*rows: list[int]) -> Tensor:
     """Logits (B, 8, 8) of models that say these rows: all 0, but for a 5 on what is said next.
 
     A token is followed by the same token each time: says([3, 4, EOS], [5, EOS]).
     """
-    table = torch.zeros(len(rows), 8, 8)  # (B, V, V)
+    table = torch.zeros(len(rows), 8, 8)                              # (B, V, V)
     for number, row in enumerate(rows):
         for token, following in zip([BOS, *row], row):
             table[number, token, following] = 5.0
@@ -370,7 +366,6 @@ check("translation.test_greedy", test_greedy)
 # Places whose target is padding are in neither the sum nor in $N$. Three things must hold besides. A batch of nothing but padding costs 0 (and its gradient is zero). The
 # logit of padding may be minus infinity at every place, for a model that never predicts it: then the loss and its gradient are finite. And the logits may have any number of leading axes.
 
-
 # %%
 class SmoothedLoss(nn.Module):
     """Cross-entropy with label smoothing that gives padding no share.
@@ -391,13 +386,13 @@ class SmoothedLoss(nn.Module):
         logits: (..., V), V at least 3. targets: (...), int64, from 0 to V - 1; pad is padding.
         """
         # BEGIN SOLUTION
-        log_p = logits.log_softmax(dim=-1)  # (..., V)
+        log_p = logits.log_softmax(dim=-1)                                # (..., V)
         share = self.smoothing / (logits.shape[-1] - 2)
-        shares = torch.full_like(logits, share)  # (..., V)
+        shares = torch.full_like(logits, share)                           # (..., V)
         shares = shares.scatter(-1, targets[..., None], 1 - self.smoothing)
         shares[..., self.pad] = 0.0
-        terms = shares * log_p.masked_fill(shares == 0, 0.0)  # (..., V)
-        real = targets != self.pad  # (...)
+        terms = shares * log_p.masked_fill(shares == 0, 0.0)              # (..., V)
+        real = targets != self.pad                                        # (...)
         return -terms[real].sum() / real.sum().clamp(min=1)
         # END SOLUTION
 
@@ -448,7 +443,6 @@ check("translation.SmoothedLoss", SmoothedLoss)
 # The task is small: telephone numbers, read out digit by digit in another language. The model is small, too: one
 # [cross-attention](../book/pages/glossary.md#cross-attention) between embeddings. It is right as it is. Leave it alone.
 
-
 # %%
 class SmallTranslator(nn.Module):
     """Embeddings, one cross-attention and a readout."""
@@ -462,12 +456,12 @@ class SmallTranslator(nn.Module):
 
     def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
         """Source (B, S) and the target so far (B, T) to logits (B, T, V)."""
-        places = self.place.weight  # (longest, D)
-        keys = self.source(source) + places[: source.shape[1]]  # (B, S, D)
+        places = self.place.weight                                       # (longest, D)
+        keys = self.source(source) + places[: source.shape[1]]           # (B, S, D)
         queries = self.target(target_in) + places[: target_in.shape[1]]  # (B, T, D)
-        scores = queries @ keys.mT / math.sqrt(keys.shape[-1])  # (B, T, S)
+        scores = queries @ keys.mT / math.sqrt(keys.shape[-1])           # (B, T, S)
         scores = scores.masked_fill((source == PAD)[:, None], -math.inf)
-        return self.output(queries + scores.softmax(dim=-1) @ keys)  # (B, T, V)
+        return self.output(queries + scores.softmax(dim=-1) @ keys)      # (B, T, V)
 
 
 def from_weights(weights: dict[str, Tensor]) -> SmallTranslator:
@@ -482,7 +476,6 @@ def from_weights(weights: dict[str, Tensor]) -> SmallTranslator:
 # The loop should do this. At each place the model reads the tokens of the target before it and is asked for the next one; the loss is the mean over real tokens, without smoothing;
 # the [learning rate](../book/pages/glossary.md#learning-rate) rises in a straight line to `lr` at step `warmup` and stays there; the norm of the whole
 # [gradient](../book/pages/glossary.md#gradient) is clipped to `clip` before it is used; and the optimiser is AdamW with its defaults.
-
 
 # %%
 def train(
@@ -514,8 +507,8 @@ def train(
         # STUB loss.backward()
         # STUB optimizer.step()
         # STUB nn.utils.clip_grad_norm_(model.parameters(), clip)
-        logits = model(source, target[:, :-1])  # (B, T - 1, V)
-        labels = target[:, 1:]  # (B, T - 1)
+        logits = model(source, target[:, :-1])                               # (B, T - 1, V)
+        labels = target[:, 1:]                                               # (B, T - 1)
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
         loss.backward()
@@ -533,12 +526,11 @@ check("translation.train", train)
 # Look at what the loop does before you read it. The cell trains for about a second and draws the loss; below the figure stands what the model writes when it has
 # to read its own tokens, as in use.
 
-
 # %%
 def phone_numbers(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Numbers of 3 to 8 digits, (count, 9), and how they read in translation, (count, 10)."""
-    digits = torch.randint(10, (count, 8), generator=generator)  # (B, 8)
-    lengths = torch.randint(3, 9, (count, 1), generator=generator)  # (B, 1)
+    digits = torch.randint(10, (count, 8), generator=generator)              # (B, 8)
+    lengths = torch.randint(3, 9, (count, 1), generator=generator)           # (B, 1)
     place = torch.arange(8)
     source = torch.full((count, 9), PAD)
     target = torch.full((count, 10), PAD)
@@ -553,10 +545,10 @@ def phone_numbers(count: int, generator: torch.Generator) -> tuple[Tensor, Tenso
 @torch.no_grad()
 def read_out(model: nn.Module, source: Tensor) -> Tensor:
     """Greedy decoding of source (B, S): BOS and nine tokens, (B, 10), PAD after EOS."""
-    tokens = torch.full((len(source), 1), BOS)  # (B, 1)
+    tokens = torch.full((len(source), 1), BOS)                               # (B, 1)
     for _ in range(9):
-        ended = (tokens == EOS).any(dim=1)  # (B,)
-        newest = model(source, tokens)[:, -1].argmax(dim=-1)  # (B,)
+        ended = (tokens == EOS).any(dim=1)                                   # (B,)
+        newest = model(source, tokens)[:, -1].argmax(dim=-1)                 # (B,)
         tokens = torch.cat([tokens, newest.masked_fill(ended, PAD)[:, None]], dim=1)
     return tokens
 
@@ -569,13 +561,8 @@ source, target = phone_numbers(500, numbers)
 written = read_out(from_weights(trained), source)
 right = (written == target).all(dim=1).float().mean().item()
 plots.lines(
-    range(1, 301),
-    {"loss (nats)": losses},
-    marks=False,
-    log="y",
-    roles={"loss (nats)": "weight"},
-    x="training steps",
-    y="loss",
+    range(1, 301), {"loss (nats)": losses}, marks=False, log="y",
+    roles={"loss (nats)": "weight"}, x="training steps", y="loss",
     alt="The loss over 300 training steps, on a logarithmic axis. It falls.",
 )
 
@@ -632,7 +619,6 @@ print(f"loss in the last steps {late:.1f}, share of numbers read out rightly {ri
 # - *The budget.* Training may take 60 CPU-seconds on your machine, measured by `hand_in`. One run counts, the one whose file you hand in; how often you tried does not. If you took longer, say so: it costs one point, and the others stay.
 # - *The reserved phrases.* About one phrase in ten is kept for judging. `draw_pairs` leaves them out of what it gives you to train on. Look at your errors on reserved phrases as often as you like, but do not train on them.
 
-
 # %%
 def reserved(english: str) -> bool:
     """Whether a phrase is kept for judging; its English words decide."""
@@ -652,7 +638,9 @@ def draw_pairs(
             drawn[language] = [phrase.target for phrase in phrases]
     rows = zip(drawn[pair[0]], drawn[pair[1]], english)
     return [
-        (source, target, phrase.kind) for source, target, phrase in rows if reserved(phrase.source) == judging
+        (source, target, phrase.kind)
+        for source, target, phrase in rows
+        if reserved(phrase.source) == judging
     ]
 
 
@@ -681,26 +669,16 @@ def train_translator(pairs: list[tuple[str, str, str]]) -> TrainedTranslator:
     torch.manual_seed(seed(2))
     model = Transformer(
         TransformerConfig(
-            source_vocab_size=len(source_side.vocabulary),
-            d_model=64,
-            num_heads=4,
-            d_ff=256,
-            target_vocab_size=len(target_side.vocabulary),
-            num_encoder_layers=2,
-            num_decoder_layers=2,
-            dropout=0.0,
-            norm="pre",
-            max_length=64,
+            source_vocab_size=len(source_side.vocabulary), d_model=64, num_heads=4, d_ff=256,
+            target_vocab_size=len(target_side.vocabulary), num_encoder_layers=2,
+            num_decoder_layers=2, dropout=0.0, norm="pre", max_length=64,
         )
     )
     steps = 800
     training.fit(
-        model,
-        tasks.batches(rows, 64, torch.Generator().manual_seed(seed(3))),
-        steps=steps,
+        model, tasks.batches(rows, 64, torch.Generator().manual_seed(seed(3))), steps=steps,
         optimizer=torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98)),
-        clip=1.0,
-        loss=training.token_cross_entropy,
+        clip=1.0, loss=training.token_cross_entropy,
         schedule=functools.partial(training.warmup_cosine, warmup=200, total=steps),
     )
     return TrainedTranslator(model.eval(), source_side, target_side)
@@ -709,7 +687,6 @@ def train_translator(pairs: list[tuple[str, str, str]]) -> TrainedTranslator:
 
 # %% [markdown]
 # The next cell trains, as soon as `pair` names two languages, and measures what it takes. It counts CPU-seconds, so that a busy machine costs you nothing.
-
 
 # %% tags=["nbval-ignore-output"]
 def hand_in(pair: tuple[str, str] | None, train: Callable) -> dict | None:
@@ -755,7 +732,6 @@ check("translation.project", project)
 # </details>
 #
 # Where are your errors? The cell translates reserved phrases of its own and counts by kind.
-
 
 # %% tags=["nbval-ignore-output"]
 def look_at_errors(project: dict | None, count: int = 3_000) -> None:

@@ -91,6 +91,7 @@ def test_a_value_may_be_any_kind_of_number(task_id: str, number: type) -> None:
 # --- known mistakes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(1200)  # some hundred answers are judged
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("task_id", TASKS)
 def test_each_mistake_is_caught_and_named_and_so_is_each_pair(task_id: str, seed: int) -> None:

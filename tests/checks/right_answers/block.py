@@ -70,7 +70,7 @@ class NormWithTemporaryBuffer(_Norm):
 
     def forward(self, x):
         y = x - x.mean(-1, keepdim=True)
-        y /= (y.std(-1, keepdim=True, correction=0) ** 2 + self.small.float()).sqrt()
+        y = y / (y.std(-1, keepdim=True, correction=0) ** 2 + self.small.float()).sqrt()
         return torch.einsum("...d,d->...d", y, self.weight) + self.bias
 
 
