@@ -1,17 +1,16 @@
-"""The pages are readable by everybody: axe finds nothing, and nothing is wider than a phone."""
+"""The pages that the grader writes can be read by everybody: axe finds nothing, and a phone is wide enough."""
 
 from fractions import Fraction
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from attnlab.grading import feedback, summary
 from attnlab.grading.collection import Submission
 from attnlab.grading.page import write_page
 from attnlab.grading.scheme import Scheme
 from tests.grading.standin import exercise, result
-from tools.course import find_browser
 
 pytestmark = pytest.mark.browser
 ATTENTION = "query_key_value.attention"
@@ -35,17 +34,9 @@ def pages(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["feedback", "summary"])
-def test_axe_finds_nothing_and_a_phone_is_wide_enough(name, scheme, pages, browser):
+def test_axe_finds_nothing_and_a_phone_is_wide_enough(name, scheme, pages, browser: Browser):
     context = browser.new_context(color_scheme=scheme, viewport={"width": 320, "height": 700})
     page = context.new_page()
     page.goto((pages / f"{name}.html").as_uri())
