@@ -1,4 +1,4 @@
-"""The pages that the grader writes can be read by everybody: axe finds nothing, and a phone is wide enough."""
+"""The pages that the grader writes: axe finds nothing, and a phone is wide enough."""
 
 from fractions import Fraction
 
