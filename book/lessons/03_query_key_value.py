@@ -189,7 +189,7 @@ output, weights = attention(Q, K, V)
 claim("loop_difference", (output - by_loop).abs().max().item(), at_most=1e-6)
 
 # %% [markdown]
-# Loop and matrices differ by at most [[loop_difference:.0e]], which is rounding.
+# Loop and matrices differ by about [[loop_difference:.0e]], which is rounding.
 #
 # The weights show who looks at whom, one row for each query. **Before you look:** the query of *lost* is $(2,0,2,0)$,
 # "by whom, to what?". How will its row be divided?
@@ -252,7 +252,7 @@ for linear, W in [(head.w_q, W_Q), (head.w_k, W_K), (head.w_v, W_V)]:
 claim("module_difference", (head(x)[0] - by_loop).abs().max().item(), at_most=1e-6)
 
 # %% [markdown]
-# Given our matrices, it differs from the loop by at most [[module_difference:.0e]]. The course's package holds the
+# Given our matrices, it differs from the loop by about [[module_difference:.0e]]. The course's package holds the
 # same module, with masks (lesson 4) and a check of every shape, as `attnlab.attention.SelfAttention`.
 #
 # ### Does the printed version run?

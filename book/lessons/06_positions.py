@@ -129,7 +129,7 @@ claim("spread_both", spread(both), at_most=1e-4)
 claim("spread_sine", spread(sine), at_least=4)
 
 # %% [markdown]
-# With both halves the dot product depends on the distance alone, up to [[spread_both:.0e]] of rounding. With the sine
+# With both halves the dot product depends on the distance alone, but for about [[spread_both:.0e]] of rounding. With the sine
 # alone it varies by up to [[spread_sine:.1f]] at one and the same distance. The cosine is not decoration.
 #
 # There is a second way to see it. To go $k$ places further, each hand turns by $k\omega$: a rotation, and so a matrix that

@@ -81,7 +81,7 @@ difference = layer_norm(x, gamma, beta) - F.layer_norm(x, (12,), gamma, beta)
 claim("norm_difference", difference.abs().max().item(), at_most=1e-5)
 
 # %% [markdown]
-# PyTorch's function differs by at most [[norm_difference:.0e]].
+# PyTorch's function differs by about [[norm_difference:.0e]].
 #
 # :::{admonition} The common confusion: which variance, and where is $\epsilon$?
 # :class: caution

@@ -211,7 +211,7 @@ claim("cross_first", crossed.weights[0, 0].item(), at_least=0.672, at_most=0.673
 claim("cross_loop", (crossed.output - by_loop).abs().max().item(), at_most=1e-6)
 
 # %% [markdown]
-# The weight is [[cross_first:.2f]], and loop and function differ by at most [[cross_loop:.0e]]. It is the function of
+# The weight is [[cross_first:.2f]], and loop and function differ by about [[cross_loop:.0e]]. It is the function of
 # lesson 3; only its inputs come from two places. The output has a row for each *target* token, and it is a mixture of
 # *source* vectors. So the decoder layer, in full:
 
@@ -427,7 +427,7 @@ claim("single", {norm: difference(norm, torch.float32) for norm in norms}, at_mo
 claim("double", {norm: difference(norm, torch.float64) for norm in norms}, at_most=1e-12)
 
 # %% [markdown]
-# Post-norm differs by at most [[single[post]:.0e]] in single and [[double[post]:.0e]] in double precision, pre-norm
+# Post-norm differs by about [[single[post]:.0e]] in single and [[double[post]:.0e]] in double precision, pre-norm
 # by [[single[pre]:.0e]] and [[double[pre]:.0e]]. So it is the same machine.
 #
 # :::{admonition} The common confusion: batch first or sequence first?

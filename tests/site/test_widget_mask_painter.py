@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Callable
@@ -16,12 +15,14 @@ from ipywidgets.embed import embed_data
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import MaskPainter
+from tests.site.widget_use import centre, focused, frames, host_at, press, spoil
 
 pytestmark = pytest.mark.browser
 
 SCHEMES = ("light", "dark")
 SQUARE, CROSS, LARGEST = range(3)  # the views of the page, in order
 PHONE: dict[str, Any] = {"has_touch": True, "is_mobile": True}
+LABEL_TRAIT_OR_TAG = "at.getAttribute('aria-label') ?? at.dataset.trait ?? at.localName"
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 
@@ -34,17 +35,6 @@ def painters() -> list[MaskPainter]:
         MaskPainter(draw(size=(3, 7)), "causal"),
         MaskPainter(2 * draw(size=(16, 16)), "causal", length=12, window=4),
     ]
-
-
-def spoil(page: str) -> str:
-    """The same page with a score of each widget changed by a little, as a mistake in the browser would."""
-    changed = page
-    for data in re.findall(r'"data":"([^"]+)","encoding":"base64","path":\["scores"\]', page):
-        numbers = np.frombuffer(base64.b64decode(data), "<f4").copy()
-        numbers[1] += 1e-3
-        changed = changed.replace(data, base64.b64encode(numbers.tobytes()).decode())
-    assert changed != page
-    return changed
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +55,15 @@ def book_url(
     content["metadata"]["widgets"] = {STATE: embedded["manager_state"]}
     book = build_book(tmp_path_factory.mktemp("masks"), {"index.ipynb": json.dumps(content)})
     assert book.code == 0, book.said
-    (book.html / "wrong.html").write_text(spoil(book.page("index")), encoding="utf-8")
+    (book.html / "wrong.html").write_text(
+        spoil(book.page("index"), "scores", lambda score: score + 1e-3), encoding="utf-8"
+    )
     return serve_folder(book.html)
 
 
 def view_at(page: Page, place: int) -> Locator:
     """The widget at a place of the page, started and in sight."""
-    host = page.locator(".attnlab-host").nth(place)
-    host.scroll_into_view_if_needed()
-    page.wait_for_function("place => place.dataset.state === 'ready'", arg=host.element_handle())
-    return host.locator(".attnlab-widget")
+    return host_at(page, place).locator(".attnlab-widget")
 
 
 @pytest.fixture
@@ -88,24 +77,8 @@ def start(book_url: str, open_url: Callable[..., Page]) -> Callable[..., tuple[L
     return at
 
 
-def frames(page: Page) -> None:
-    for _ in range(2):
-        page.evaluate("() => new Promise(requestAnimationFrame)")
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
 def cell(view: Locator, row: int, key: int) -> Locator:
     return view.locator(f'[data-row="{row}"][data-key="{key}"]')
-
-
-def centre(locator: Locator) -> tuple[float, float]:
-    locator.scroll_into_view_if_needed()
-    box = locator.bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def painted(expected: MaskPainter) -> np.ndarray:
@@ -166,17 +139,6 @@ def assert_shown(view: Locator, expected: MaskPainter) -> None:
     )
 
 
-def focused(page: Page) -> str:
-    """What the keyboard is on; and its focus must be visible."""
-    name, outline = page.evaluate(
-        "() => { const at = document.activeElement;"
-        " return [at.getAttribute('aria-label') ?? at.dataset.trait ?? at.localName,"
-        " getComputedStyle(at).outlineWidth]; }"
-    )
-    assert float(outline.removesuffix("px")) >= 2, f"{name} has the focus and does not show it"
-    return name
-
-
 # --- numbers, by keyboard
 # -------------------------------------------------------------------------------------
 
@@ -190,14 +152,14 @@ def test_by_keyboard_alone(start, scheme):
     view.locator("button").first.focus()
     press(page, "Shift+Tab", "Tab")  # reached by the keyboard, so that the focus must show
     for name in ("none", "causal", "padding", "both", "window"):
-        focused(page)
+        focused(page, LABEL_TRAIT_OR_TAG)
         press(page, "Enter")
         expected.mask = expected.preset(name).tobytes()
         assert_shown(view, expected)
         assert view.get_attribute("data-mask") == name
         assert view.locator('[aria-pressed="true"]').get_attribute("data-preset") == name
         press(page, "Tab")
-    assert focused(page) == "inverted"
+    assert focused(page, LABEL_TRAIT_OR_TAG) == "inverted"
     press(page, "End")
     expected.inverted = True
     assert_shown(view, expected)
@@ -206,7 +168,7 @@ def test_by_keyboard_alone(start, scheme):
     assert_shown(view, expected)
 
     press(page, "Tab")
-    assert focused(page).startswith("Query 3, key 1: ")
+    assert focused(page, LABEL_TRAIT_OR_TAG).startswith("Query 3, key 1: ")
     press(page, "Space")  # a window of 2: key 1 was hidden from query 3
     paint(expected, 1, (2, 0))
     assert_shown(view, expected)
@@ -216,7 +178,7 @@ def test_by_keyboard_alone(start, scheme):
     paint(expected, 0, (2, 1), (3, 1), (3, 0))
     assert_shown(view, expected)
     press(page, "ArrowLeft")
-    assert focused(page).startswith("4: paint the row of query 4")
+    assert focused(page, LABEL_TRAIT_OR_TAG).startswith("4: paint the row of query 4")
     press(page, "Space")  # not all of it was True
     paint(expected, 1, 3)
     assert_shown(view, expected)
@@ -225,23 +187,23 @@ def test_by_keyboard_alone(start, scheme):
     assert_shown(view, expected)
     assert not expected.weights()[3].any()
     press(page, "ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp")
-    assert focused(page).startswith("1: paint the column of key 1")
+    assert focused(page, LABEL_TRAIT_OR_TAG).startswith("1: paint the column of key 1")
     press(page, "ArrowLeft")
-    assert focused(page).startswith("1: paint the column")  # the corner is no place to be
+    assert focused(page, LABEL_TRAIT_OR_TAG).startswith("1: paint the column")  # the corner is no place to be
     press(page, "End", "Enter")
     expected.row = 0
     paint(expected, 1, (slice(None), 4))
     assert_shown(view, expected)
     press(page, "Control+End")
     expected.row = 4
-    assert focused(page).startswith("Query 5, key 5: ")
+    assert focused(page, LABEL_TRAIT_OR_TAG).startswith("Query 5, key 5: ")
     assert_shown(view, expected)
     page.wait_for_timeout(700)  # announcements wait for rest
     said = view.locator("[aria-live=polite]").inner_text()
     assert said.startswith("Mask: painted, True means may attend. Query ")
 
     press(page, "Tab", "Tab", "Tab")  # over the two buttons
-    assert focused(page) == "summary"
+    assert focused(page, LABEL_TRAIT_OR_TAG) == "summary"
     press(page, "Enter")
     frames(page)
     table = view.locator("tbody tr").all_inner_texts()

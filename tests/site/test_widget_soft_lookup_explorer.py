@@ -21,6 +21,7 @@ from ipywidgets import Widget
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import SoftLookupExplorer
+from tests.site.widget_use import centre, focused, frames, host_at, press, spoil
 
 pytestmark = pytest.mark.browser
 
@@ -66,17 +67,6 @@ def page_source(widgets: list[SoftLookupExplorer], make_notebook: Callable[..., 
     return json.dumps(content)
 
 
-def spoil(page: str) -> str:
-    """The same page with one number of each key buffer changed by a little."""
-    changed = page
-    for data in re.findall(r'"data":"([^"]+)","encoding":"base64","path":\["keys_xy"\]', page):
-        numbers = np.frombuffer(base64.b64decode(data), "<f4").copy()
-        numbers[1] = numbers[1] * 1.001 + 1e-3
-        changed = changed.replace(data, base64.b64encode(numbers.tobytes()).decode())
-    assert changed != page
-    return changed
-
-
 @pytest.fixture(scope="module")
 def url(
     build_book: Callable[..., Any],
@@ -89,7 +79,9 @@ def url(
     book = build_book(tmp_path_factory.mktemp("lookup"), {"start.ipynb": source})
     assert book.code == 0, book.said
     shutil.copyfile(book.html / "start.html", book.html / "right.html")
-    (book.html / "wrong.html").write_text(spoil(book.page("start")), encoding="utf-8")
+    (book.html / "wrong.html").write_text(
+        spoil(book.page("start"), "keys_xy", lambda number: 1.001 * number + 1e-3), encoding="utf-8"
+    )
     return serve_folder(book.html)
 
 
@@ -104,22 +96,9 @@ def shown(url: str, open_url: Callable[..., Page]) -> Callable[..., Locator]:
 
 
 def started(page: Page, number: int = 0) -> Locator:
-    place = page.locator(".attnlab-host").nth(number)
-    place.scroll_into_view_if_needed()
-    page.wait_for_function("place => place.dataset.state === 'ready'", arg=place.element_handle())
-    view = place.locator(".attnlab-widget")
+    view = host_at(page, number).locator(".attnlab-widget")
     view.locator(".attnlab-plane").scroll_into_view_if_needed()
     return view
-
-
-def frames(page: Page) -> None:
-    for _ in range(2):
-        page.evaluate("() => new Promise(requestAnimationFrame)")
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def as_float(text: str) -> float:
@@ -157,22 +136,6 @@ def assert_shows(view: Locator, expected: SoftLookupExplorer) -> None:
     highest = np.flatnonzero(scores.max() - scores <= 1e-6 * abs(scores).max())
     marked = rows.evaluate_all("all => all.flatMap((row, j) => row.matches('.attnlab-marked') ? [j] : [])")
     assert marked == highest.tolist()
-
-
-def focused(page: Page) -> str:
-    """What the keyboard is on, and it must show that it is."""
-    name, outline = page.evaluate(
-        "() => { const at = document.activeElement;"
-        " const name = at.dataset.trait ?? at.getAttribute('role') ?? at.localName;"
-        " return [name, getComputedStyle(at).outlineWidth]; }"
-    )
-    assert float(outline.removesuffix("px")) >= 2, f"{name} has the focus and does not show it"
-    return name
-
-
-def centre(locator: Locator) -> tuple[float, float]:
-    box = locator.bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def in_plane(view: Locator, x: float, y: float, reach: float = 1.6) -> tuple[float, float]:

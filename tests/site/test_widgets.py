@@ -23,6 +23,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import AttentionExplorer, GradientExplorer
+from tests.site.widget_use import centre, focused, frames, press, spoil
 
 pytestmark = pytest.mark.browser
 
@@ -133,17 +134,6 @@ def run(*command: object) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def spoil(page: str) -> str:
-    """The same page with one of its query numbers changed by a little, as a mistake in the browser would."""
-    changed = page
-    for data in re.findall(r'"data":"([^"]+)","encoding":"base64","path":\["(?:query|curves)"\]', page):
-        numbers = np.frombuffer(base64.b64decode(data), "<f4").copy()
-        numbers[1] = numbers[1] * 0.999 + 1e-3
-        changed = changed.replace(data, base64.b64encode(numbers.tobytes()).decode())
-    assert changed != page
-    return changed
-
-
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the book: run once, built with the host alone, under a policy that forbids inline scripts."""
@@ -167,7 +157,9 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
         page = page.replace(' style="margin-right: 10px"', "")  # Sphinx's own
         path.write_text(page, encoding="utf-8")
         if name == "index":
-            (folder / "html" / "wrong.html").write_text(spoil(page), encoding="utf-8")
+            (folder / "html" / "wrong.html").write_text(
+                spoil(page, "query|curves", lambda number: 0.999 * number + 1e-3), encoding="utf-8"
+            )
     return folder
 
 
@@ -210,12 +202,6 @@ def all_started(page: Page) -> None:
     page.wait_for_function(
         "() => [...document.querySelectorAll('.attnlab-host')].every(place => place.dataset.state)"
     )
-
-
-def frames(page: Page, count: int = 2) -> None:
-    """Let the page draw."""
-    for _ in range(count):
-        page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
 # --- what is shown, and what it should be
@@ -302,22 +288,6 @@ def in_words(text: str) -> float:
     if unit not in units:
         return 1 / as_float(text.removeprefix("1 part in "))
     return 1 / (float(number) * 1000 ** units.index(unit))
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
-def focused(page: Page) -> str:
-    """What the keyboard is on: the trait, the role or the tag; and its focus must be visible."""
-    name, outline = page.evaluate(
-        "() => { const at = document.activeElement;"
-        " const name = at.dataset.trait ?? at.getAttribute('role') ?? at.localName;"
-        " return [name, getComputedStyle(at).outlineWidth]; }"
-    )
-    assert float(outline.removesuffix("px")) >= 2, f"{name} has the focus and does not show it"
-    return name
 
 
 # --- numbers, by keyboard
@@ -434,12 +404,6 @@ def test_gradient_by_keyboard_alone(source, open_url, scheme):
 
 # --- numbers, by pointer and by touch
 # -------------------------------------------------------------------------
-
-
-def centre(locator: Locator) -> tuple[float, float]:
-    locator.scroll_into_view_if_needed()
-    box = locator.bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

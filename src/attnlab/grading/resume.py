@@ -13,12 +13,12 @@ import hashlib
 import json
 import os
 import secrets
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
+from ..checks.progress_file import replace
 from .results import SubmissionResult
 
 __all__ = ["Store", "digest_of", "version"]
@@ -54,7 +54,7 @@ class Store:
     def put(self, key: str, result: SubmissionResult) -> None:
         """Keep a ``result`` under ``key``, in one step: a half-written one is never met."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        _replace(self._path(key), result.to_json())
+        replace(self._path(key), result.to_json().encode("utf-8", "replace"))
 
     def seed(self) -> int:
         """The seed of this table of marks: drawn when it is first asked for, then the same for ever.
@@ -68,23 +68,11 @@ class Store:
                 return kept
         self.folder.mkdir(parents=True, exist_ok=True)
         drawn = secrets.randbits(31)
-        _replace(path, str(drawn))
+        replace(path, str(drawn).encode("utf-8", "replace"))
         return drawn
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with open(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def digest_of(path: Path, most: int) -> str:
