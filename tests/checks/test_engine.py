@@ -174,12 +174,12 @@ def judging():
     TASKS.update(before)
 
 
-@pytest.mark.parametrize("accepted", range(1, 9))
+@pytest.mark.parametrize("accepted", range(1, 7))  # of the six programs of a round
 def test_a_test_that_counts_its_calls_gains_next_to_nothing(judging, accepted):
     points = []
     for seed in range(8):
         calls = itertools.count()
-        report = e.evaluate(judging, lambda program, calls=calls: next(calls) < accepted, seed=seed)
+        report = e.evaluate(judging, lambda program, calls=calls: next(calls) % 6 < accepted, seed=seed)
         points.append(report.points)
     assert sum(points) / len(points) < 1, points
 
