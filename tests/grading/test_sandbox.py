@@ -1,5 +1,6 @@
 """Inside of the sandbox: nothing of the grader is seen, nothing can be reached or changed."""
 
+import contextlib
 import os
 import socket
 import sys
@@ -12,6 +13,7 @@ from attnlab.grading import sandbox
 from attnlab.grading.budget import MIB, Limits
 from attnlab.grading.course_copy import PACKAGE, chapter_modules, course_folder
 from attnlab.grading.link import Link, Stopped
+from attnlab.grading.meter import family, threads_of
 from attnlab.grading.process import WorkerProcess
 
 pytestmark = [
@@ -181,7 +183,19 @@ def test_new_worlds_cannot_be_made(inside):
 
 
 def test_processes_are_limited(inside):
-    assert _refused(inside, "import os\nwhile True:\n    os.fork()")
+    limit = inside("import resource\nresult = resource.getrlimit(resource.RLIMIT_NPROC)")
+    assert limit == (LIMITS.processes, LIMITS.processes) and inside("import os\nresult = os.getuid()") != 0
+    kept = "import os\nresult = []\nfor _ in range(99):\n    pid = os.fork()\n    if not pid:\n"
+    assert "BlockingIOError" in inside(f"{kept}        import time; time.sleep(60)\n    result += [pid]")
+    assert sum(threads_of(process) for process in family(inside.link.process.number())) <= LIMITS.processes
+    inside.close()
+
+
+def test_a_bomb_of_processes_does_no_harm(inside):
+    with contextlib.suppress(Stopped):  # its processes speak all at once: which of them ends it is chance
+        assert "Error" in str(inside("import os\nwhile True:\n    os.fork()"))
+    inside.close()
+    assert inside("result = 1") == 1
 
 
 def _refused(inside, text):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from ipywidgets.embed import embed_data
+from ipywidgets.embed import dependency_state, embed_data
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import MaskPainter
@@ -45,7 +45,8 @@ def book_url(
     serve_folder: Callable[[Path], str],
 ) -> str:
     """Address of a small book whose first page shows the three widgets; ``wrong.html`` has a wrong score."""
-    embedded = embed_data(views=painters(), drop_defaults=False)
+    views = painters()
+    embedded = embed_data(views=views, state=dependency_state(views, drop_defaults=False))
     outputs = [
         {"output_type": "display_data", "metadata": {}, "data": {VIEW: view, "text/plain": "a widget"}}
         for view in embedded["view_specs"]
