@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import attnlab
 from tools import course, repository
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +27,11 @@ def make_targets(text):
 def existing_targets():
     rules = re.findall(r"^([a-z -]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     return {name for names in rules for name in names.split()}
+
+
+def test_the_package_under_test_is_the_one_of_this_copy():
+    # An environment that was made for another copy would test that one, and every fault here would pass.
+    assert Path(attnlab.__file__).resolve().is_relative_to(ROOT), "install again: pip install --no-deps -e ."
 
 
 def test_the_readme_names_every_command():

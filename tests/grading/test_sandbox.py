@@ -185,9 +185,11 @@ def test_new_worlds_cannot_be_made(inside):
 def test_processes_are_limited(inside):
     limit = inside("import resource\nresult = resource.getrlimit(resource.RLIMIT_NPROC)")
     assert limit == (LIMITS.processes, LIMITS.processes) and inside("import os\nresult = os.getuid()") != 0
-    kept = "import os\nresult = []\nfor _ in range(99):\n    pid = os.fork()\n    if not pid:\n"
-    assert "BlockingIOError" in inside(f"{kept}        import time; time.sleep(60)\n    result += [pid]")
-    assert sum(threads_of(process) for process in family(inside.link.process.number())) <= LIMITS.processes
+    # Small processes, so that they meet the limit of their number before the one of memory.
+    command = "[sys.executable, '-S', '-c', 'import time; time.sleep(60)']"
+    many = f"import subprocess, sys\nfor _ in range(99):\n    subprocess.Popen({command})"
+    assert "BlockingIOError" in inside(many)
+    assert sum(threads_of(process) for process in family(inside.link.process.number())) == LIMITS.processes
     inside.close()
 
 
