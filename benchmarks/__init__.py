@@ -5,5 +5,14 @@ ratios of variants that took turns in one run on one thread, and beside a figure
 met.
 """
 
-NAMES = ("attention", "training_step", "generation", "long_sequences", "translation", "parameters", "grading")
+NAMES = (
+    "attention",
+    "training_step",
+    "generation",
+    "long_sequences",
+    "translation",
+    "translator",
+    "parameters",
+    "grading",
+)
 """The benchmarks, each a module of this package with a function ``run(report)``."""

@@ -265,7 +265,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         if name == "serve":
             sub.add_argument("--port", type=int, default=8000)
     arguments, rest = parser.parse_known_args(argv)
-    if rest and arguments.command != "test":  # pytest has options of its own
+    if rest and arguments.command not in ("test", "audit"):  # they have options of their own
         parser.error(f"unknown arguments: {' '.join(rest)}")
     arguments.only = [*getattr(arguments, "only", []), *rest]
     return arguments
@@ -283,6 +283,9 @@ COMMANDS = {
     "grade-demo": "grade a made-up class: marks, feedback and summary in _build/grading",
     "hostile": "grade the hostile submissions: nothing may get through",
     "bench": "print the benchmarks' ratios",
+    "colab": "run the notebooks with nothing but Colab's packages",
+    "pdf": "print the website as one PDF into _build",
+    "audit": "measure the website: Lighthouse, weights, axe, policy",
 }
 
 
@@ -293,6 +296,8 @@ NAMED = {
     "catalogue": "lessons by name, such as masks",
     "hostile": "names of submissions",
     "bench": "names of benchmarks",
+    "colab": "numbers or slugs",
+    "audit": "words in the names of pages, and options of python -m tools.audit",
 }
 
 
@@ -332,6 +337,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             case "bench":
                 environment(ALL_PINS)
                 run(python(), "-m", "benchmarks", *only)
+            case "colab":
+                environment(ALL_PINS)
+                run(python(), "-m", "tools.colab", *only)
+            case "pdf" | "audit" as name:
+                environment(ALL_PINS)
+                if not (SITE / "index.html").exists():
+                    build_site()
+                run(python(), "-m", f"tools.{name}", *only)
     except Stop as stop:
         print(f"\n{stop}", file=sys.stderr)
         return 1

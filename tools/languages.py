@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,7 @@ OTHERS = ("de", "es", "zh")
 NAMES = {"de": "German", "es": "Spanish", "zh": "Chinese"}
 STORE = "notebooks/languages.json"
 SHIFTS = (0, 1, 2)
+_WIDGETS = re.compile(r"^from attnlab\.widgets import \w+(?:, \w+)*\n?", re.MULTILINE)
 _AGAIN = "run `python -m tools.languages --write`"
 
 
@@ -74,26 +76,28 @@ def measure(language: str, shift: int = 0, root: Path = ROOT) -> float:
     return float(value)
 
 
-def _code(root: Path) -> str:
-    return fingerprint(*(cell.source for cell in cells_for("fr", root)))
+def code_of(root: Path = ROOT) -> str:
+    """A fingerprint of the lesson's cells that decide what is trained; a widget draws and moves no number."""
+    return fingerprint(*(_WIDGETS.sub("", cell.source) for cell in cells_for("fr", root)))
 
 
-def _loaded(root: Path) -> list[str]:
-    """The package's files that are loaded, by their paths inside it."""
+def loaded_sources(root: Path = ROOT) -> list[str]:
+    """The files, below the root, of the package's modules that this process has loaded, and of its data."""
     package = (root / PACKAGE).resolve()
     places = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     files = [Path(place).resolve() for place in places if isinstance(place, str)]
-    return sorted(path.relative_to(package).as_posix() for path in files if path.is_relative_to(package))
+    inside = (path.relative_to(package).as_posix() for path in files if path.is_relative_to(package))
+    return sources.of_run(root, sorted(inside))
 
 
 def store(values: dict[str, list[float]], root: Path = ROOT) -> None:
     """Write what was measured in this process: the shares of exact matches, by language and seed."""
     entry = {
-        "code": _code(root),
+        "code": code_of(root),
         "date": date.today().isoformat(),
         "exact_match": values,
         "shifts": list(SHIFTS),
-        "sources": sources.moving(sources.hashes(root, sources.of_run(root, _loaded(root)))),
+        "sources": sources.moving(sources.hashes(root, loaded_sources(root))),
         "torch": version("torch"),
     }
     write(root / STORE, json.dumps(entry, indent=1) + "\n")
@@ -116,7 +120,7 @@ def problems(root: Path = ROOT) -> Iterator[str]:
             yield f"{STORE}:1: nothing, or too little, was measured for {language}; {_AGAIN}"
         elif min(values[language]) < BARS[language]:
             yield f"{STORE}:1: {language} reaches {min(values[language])}, the bar is {BARS[language]}"
-    if entry and entry["code"] != _code(root):
+    if entry and entry["code"] != code_of(root):
         yield f"{STORE}:1: stale: the cells of {LESSON} changed since {entry['date']}; {_AGAIN}"
     for name, known in sources.hashes(root, entry.get("sources", ())).items():
         if known != entry["sources"][name]:

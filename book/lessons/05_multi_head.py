@@ -29,6 +29,7 @@ from torch import nn
 
 from attnlab import claim, contracts, plots, seed, training
 from attnlab.attention import causal_mask, scaled_dot_product_attention
+from attnlab.widgets import HeadSplitExplorer, HeadSwitches
 
 generator = torch.Generator().manual_seed(seed(0))
 
@@ -140,6 +141,43 @@ claim("round_trip", (merge_heads(split_heads(x, 3)) - x).abs().max().item(), equ
 # Back and forth changes nothing: the largest difference is [[round_trip:.0f]]. Why `reshape` and not `view` in the
 # merge? After the transpose the numbers of one token no longer lie side by side, and `view`, which never copies, would
 # refuse. `reshape` copies where it must.
+#
+# What does each head get of the four tokens of the first section? In these maps a dark cell is a number that the head
+# holds. Compare the right split, above, with the wrong one.
+
+# %%
+places = torch.arange(16).view(4, 4)                                    # (T, d_model)
+splits = {"right": places.view(4, 2, 2).transpose(0, 1),                # (H, T, D)
+          "wrong": places.view(2, 4, 2)}                                # (H, T, D)
+held = {f"{name}, head {h + 1}": torch.isin(places, split[h].flatten()).float()
+        for name, split in splits.items() for h in (0, 1)}              # (T, d_model) each
+plots.small_multiples(list(held.values()), titles=list(held), rows=tokens, x="columns",
+                      y="tokens", label="held by the head",
+                      alt="Which numbers of four tokens each of two heads holds. Split right, "
+                          "head 1 has columns 0 and 1 of every token and head 2 the others. "
+                          "Split wrongly, head 1 has all of Mia and lost, and head 2 all of "
+                          "her and keys.")
+
+# %% [markdown]
+# The right heads have two columns of every token. The wrong ones have every column of two tokens.
+#
+# ## See it move
+#
+# Here are the queries of those four tokens on their way through two heads and back. Press ▶ and follow one number. It
+# keeps its name: `b2` is column 2 of *lost*, the token b. The strip shows where it lies in memory. **At which of the
+# six steps do numbers move in memory, and at which only the strides?**
+
+# %%
+HeadSplitExplorer(tokens, Q, K, V, heads=2, chosen=6)
+
+# %% [markdown]
+# Numbers move twice. Attention writes its outputs to new memory, head by head, and the merge copies them back into the
+# order of tokens. `view` and the two transposes only change strides. At the fourth step the widget shows where the
+# chosen row looks: in head 2, *lost* gives *keys* [[lost_to_keys:.2f]], as in the second map of this lesson.
+#
+# Now switch the bug on and go through the steps again. All shapes fit. But the first head has both halves of *Mia* and
+# of *lost* as rows, and nothing of *keys*. So *lost* looks at a piece of *Mia* instead, with the same certainty. A
+# hatched number stands in a row that is not its token's.
 #
 # ## The module
 
@@ -402,6 +440,87 @@ claim("kept_by_the_other", lost["other"], at_least=0.9)
 # With the head of step one switched off, the token one step back is named at [[lost_with_its_head:.0%]] of positions,
 # and the token two steps back still at [[kept_by_the_other:.0%]]. Here each head has one job. In large models many heads
 # share jobs, and switching one off often changes little (lesson 16 and 17).
+#
+# ## Switch heads off
+#
+# Eight heads and four tokens are a richer case: 256 sets of heads can be left on. To measure all of them, attention
+# need run only once, because its output is a sum over heads:
+#
+# $$\operatorname{MultiHead}(X) = \sum_{i=1}^{h} head_i\, W^O_i ,$$
+#
+# where $W^O_i$ are the $d_k$ rows of $W^O$ that meet the columns of head $i$. The readout is linear. So each head has
+# its part of the [logits](../book/pages/glossary.md#logit), and so has the bias of the readout.
+
+# %%
+@torch.no_grad()
+def parts_of_logits(model, texts):
+    """What each head, and last the bias, adds to the logits: (H + 1, B, T - back, back, V)."""
+    layer, x = model.attention, model.token(texts)                    # x: (B, T, d_model)
+    placed = x + model.place
+    Q, K, V = (split_heads(project(y), layer.num_heads)               # (B, H, T, D)
+               for project, y in [(layer.w_q, placed), (layer.w_k, placed), (layer.w_v, x)])
+    heads = scaled_dot_product_attention(Q, K, V, model.mask).output  # (B, H, T, D)
+    W_O = layer.w_o.weight.T.unflatten(0, (layer.num_heads, 1, -1))   # (H, 1, D, d_model)
+    outputs = heads.transpose(0, 1) @ W_O                             # (H, B, T, d_model)
+    parts = outputs @ model.readout.weight.T                          # (H, B, T, back * V)
+    bias = model.readout.bias.expand_as(parts[:1])
+    return torch.cat([parts, bias]).unflatten(-1, (model.back, -1))[:, :, model.back:]
+
+
+texts, targets = next(last_tokens(4, batch_size=128))                 # (B, T), (B, T - 4, 4)
+parts = parts_of_logits(four_back[8], texts)                          # (9, B, T - 4, 4, V)
+with torch.no_grad():
+    claim("sum_over_heads", (parts.sum(dim=0) - four_back[8](texts)).abs().max().item(),
+          at_most=1e-4)
+
+# %% [markdown]
+# The sum of all parts differs from the model's own logits by at most [[sum_over_heads:.1g]]. Now a loop over sets of
+# heads. A number from 0 to 255 names a set: head 1 is on if its last bit is 1, head 2 if the one before is, and so on.
+
+# %%
+shares = torch.zeros(256, 5)                      # right at 1, 2, 3, 4 back; at all four
+for heads_on in range(256):
+    kept = [h for h in range(8) if heads_on >> h & 1] + [8]           # and the bias
+    right = parts[kept].sum(dim=0).argmax(dim=-1) == targets          # (B, T - 4, 4)
+    shares[heads_on, :4] = right.float().mean(dim=(0, 1))
+    shares[heads_on, 4] = right.all(dim=-1).float().mean()
+
+without = [255] + [255 - 2**h for h in range(8)]                      # all on; one head off
+plots.matrix(shares[without], rows=["none", *(f"head {h + 1}" for h in range(8))],
+             columns=["1", "2", "3", "4", "all"], x="tokens back", y="switched off",
+             label="share of positions",
+             alt="Share of positions that are right with one of eight heads off. Most cells "
+                 "are at or near one; without some heads one of the four tokens is lost, "
+                 "without others nothing much changes.")
+
+# %%
+every, *single = shares[without, 4].tolist()    # all four right; with one head off
+two_off = {(a, b): shares[255 - 2**a - 2**b, 4].item() for a in range(8) for b in range(a)}
+extra = {(a, b): single[a] + single[b] - every - left for (a, b), left in two_off.items()}
+a, b = max(extra, key=extra.get)             # together they cost most above the sum
+claim("all_heads", every, at_least=0.95)
+claim("hardest_to_miss", min(single), at_most=0.7)
+claim("easiest_to_miss", max(single), at_least=0.9)
+claim("one_cost", every - single[a], at_least=0.005, at_most=0.8)
+claim("other_cost", every - single[b], at_least=0.005, at_most=0.8)
+claim("cost_of_both", every - two_off[a, b], at_least=0.2)
+claim("cost_above_the_sum", extra[a, b], at_least=0.1)
+
+# %% [markdown]
+# Some heads have a job of their own: without one of them all four tokens are right at only [[hardest_to_miss:.0%]] of
+# positions, in place of [[all_heads:.0%]]. Others share: one can go, and [[easiest_to_miss:.0%]] remain. But two that
+# share can stand in for each other only as long as one is there. Of one pair, the first head costs [[one_cost:.0%]] of
+# positions when it is off alone, and the second [[other_cost:.0%]]. Both together cost [[cost_of_both:.0%]], about
+# [[cost_above_the_sum:.0%]] more than the sum. **Can you find this pair below?**
+
+# %%
+HeadSwitches(shares, parts[:, :2, 0].transpose(0, 1), targets[:2, 0],  # two texts
+             outputs=["1 back", "2 back", "3 back", "4 back"])
+
+# %% [markdown]
+# A column of the table is one sum, and the highest of its 16 logits names the token. Switch all heads off, and add one
+# after the other. A head with a job of its own adds much in one column. Where several small parts make up a column, no
+# one of them is needed and they are not free either. That is what taking *one* head away cannot show.
 #
 # ## The bug that trains anyway
 #

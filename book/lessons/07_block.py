@@ -33,8 +33,10 @@ from torch import nn
 
 from attnlab import claim, plots, seed, tasks, training
 from attnlab.layers import EncoderLayer
+from attnlab.measured import training_map
 from attnlab.multihead import MultiHeadAttention
 from attnlab.positions import sinusoidal_positions
+from attnlab.widgets import TrainingMap
 
 generator = torch.Generator().manual_seed(seed(0))
 
@@ -431,7 +433,7 @@ def accuracy(model):
     return (model.eval()(test_tokens).argmax(dim=-1) == test_sums).float().mean().item()
 
 
-def train(block, *, warmup=0, clip=None, steps=300, **options):
+def train(block, *, warmup=0, clip=None, steps=300, rate=0.005, **options):
     torch.manual_seed(seed(1))
     model, data = Mirror(block, **options), torch.Generator().manual_seed(seed(2))
     shares = []
@@ -443,7 +445,7 @@ def train(block, *, warmup=0, clip=None, steps=300, **options):
 
     history = training.fit(
         model, (mirror_sums(32, data) for _ in range(steps)), steps=steps, clip=clip,
-        optimizer=torch.optim.Adam(model.parameters(), lr=0.005, fused=True),
+        optimizer=torch.optim.Adam(model.parameters(), lr=rate, fused=True),
         schedule=lambda step: min(1.0, step / max(1, warmup)), after_step=watch)
     return {"accuracy": accuracy(model), "history": history, "distinct": shares,
             "late loss": sum(history.losses[-100:]) / 100}
@@ -684,6 +686,55 @@ plots.lines(rates, change, x="learning rate of the step", y="change of the outpu
 # [[change_ratio_deep:range:.1f]]. Warm-up makes the first steps small. Depth moves all lines up, so sixty layers need more
 # care in either form.
 #
+# ## At other depths and rates
+#
+# You have trained three kinds of stack at six layers and one rate. A map of other depths and rates is more than a lesson's
+# minute can train. It was measured beforehand with this lesson's own `train`, with one seed for each cell, and comes with
+# the course's library. Do its cells agree with your runs?
+
+# %%
+stored = training_map()
+guess = torch.tensor(5.0).log().item()
+
+
+def last_loss(losses):
+    return losses[..., -(losses.shape[-1] // 5):].mean(dim=-1)          # of the last fifth
+
+
+six, rate = stored.depths.index(6), stored.rates.index(0.005)
+gaps = {name: abs(last_loss(torch.tensor(run["history"].losses)).item()
+                  - last_loss(stored.losses(name))[six, rate].item())
+        for name, run in runs.items() if name in stored.kinds}
+claim("map_gap", max(gaps.values()), at_most=0.5)
+claim("map_runs", len(stored.kinds) * len(stored.depths) * len(stored.rates), at_least=100)
+plots.lines(stored.rates,
+            {name: last_loss(stored.losses(name))[six].clamp(max=2.5)
+             for name in stored.kinds},
+            x="learning rate", y="last loss (nats)", log="x", guides={"guessing": guess},
+            roles=dict(zip(stored.kinds, ("value", "weight", "wrong", "key"))),
+            alt="Last loss of six layers over the learning rate, on a logarithmic axis, for "
+                "pre-norm and post-norm, each with and without warm-up. Post-norm without "
+                "warm-up stays near guessing at most rates; warm-up widens the range of "
+                "rates that work, most of all for pre-norm.")
+
+# %% [markdown]
+# Your runs lie within [[map_gap:.3f]] nats of the stored ones. The figure shows the row of six layers. Look for the range of
+# rates at which each line leaves the guess.
+#
+# ## See it move
+#
+# Here are all [[map_runs:.0f]] runs. Choose a norm, with or without warm-up. Press a cell, or move over the map with the arrow
+# keys: the [loss](../book/pages/glossary.md#loss) curve of that run stands beside the curve of the other norm at the same depth
+# and rate. A cell with `=` ended no better than a guess.
+#
+# **What to look for.** Choose post-norm without warm-up and go to deeper stacks: where does it stop learning? Then switch
+# warm-up on. How far does the border move? Pre-norm has such a border, too, at higher rates.
+
+# %%
+TrainingMap(stored.curves, depths=stored.depths, rates=stored.rates, steps=stored.steps,
+            guess=guess, norm="post", depth=6, rate=0.005)
+
+# %% [markdown]
 # ## What this lesson did not show
 #
 # Sixty layers were measured at their start, not trained; what was trained had six. The task is small and the learning

@@ -41,6 +41,7 @@ from attnlab import claim, plots, seed, tasks, training
 from attnlab.export import Tokeniser, TrainedTranslator, load_translator, save_translator
 from attnlab.tasks import BOS, EOS, PAD, UNK
 from attnlab.transformer import Transformer, TransformerConfig, beam_search
+from attnlab.widgets import TranslatorExplorer
 
 # %% [markdown]
 # One word decides the language. The text below speaks of French. With another word the numbers differ, and a cell says so
@@ -687,6 +688,21 @@ claim("aligned_by_place", aligned["same place"], at_most=0.6)
 # follow that a map *explains* an output: that is lesson 16. Nor may you name a head: which head does what changes with the
 # [seed](../book/pages/glossary.md#seed).
 #
+# ## See it move
+#
+# Now the file that you saved runs in the page: the same eight-bit numbers, the same tokens, every weight of every head. Type
+# a phrase, or choose one, and step through the words. Each asks anew where to look: find the month's row, and then the other
+# [heads](../book/pages/glossary.md#head) of its layer.
+#
+# Then take something away. The page counts on held-out phrases what that costs. Most heads are hardly missed; without the
+# positions almost nothing is left. The [causal mask](../book/pages/glossary.md#causal-mask), without which the training
+# would be worth nothing, is missed far less than they are: while a text is written there is no later word to hide. On the
+# website, the [playground](../book/pages/playground.md) has all languages, and a translator that was trained without the mask.
+
+# %%
+TranslatorExplorer(path, held_out[:100])
+
+# %% [markdown]
 # ## What this lesson did not show
 #
 # The five kinds of phrase are written by rules, and each value has one right answer. Real sentences have many, and exact match

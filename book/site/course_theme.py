@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,13 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
+VERSION = page_links.version_of(HERE.parents[1] / "src" / "attnlab" / "__init__.py")
+
+#: The page that says what is collected; a book may lack it.
+PRIVACY = "book/pages/privacy"
+
+#: How fast technical prose is read with care.
+WORDS_A_MINUTE = 180
 
 #: Style sheets that Sphinx and its extensions add to every page. Ours says all that they say.
 REPLACED_STYLES = ("pygments.css", "basic.css", "mystnb.")
@@ -37,7 +44,7 @@ def links_of(app: Sphinx, page: str) -> dict[str, Any]:
     if repository and edited and options.get("use_edit_page_button"):
         links["edit"] = page_links.edit_link(repository, branch, edited)
     if repository and options.get("use_issues_button"):
-        links["issue"] = page_links.issue_link(repository, page)
+        links["issue"] = page_links.issue_link(repository, page, VERSION)
     if source.endswith(".ipynb"):
         links["notebook"] = source
         if colab := options["launch_buttons"].get("colab_url"):
@@ -54,13 +61,40 @@ def part_of(app: Sphinx, page: str) -> str:
     return ""
 
 
+def in_words(node: nodes.Node) -> str:
+    """The text of a paragraph, with its formulas as they are written without TeX."""
+    if isinstance(node, nodes.math):
+        roots = re.sub(r"\\sqrt\{([^{}]*)\}", "√\\1", node.astext())
+        return re.sub(r"\\[a-zA-Z]+\s*|[{}\\]", "", roots)
+    if isinstance(node, nodes.Text):
+        return node.astext()
+    return "".join(map(in_words, node.children))
+
+
 def description_of(doctree: nodes.document | None) -> str:
-    """The first paragraph of a page, cut at a word, for search engines and previews."""
+    """The first words of a page, cut at a word, for search engines and previews.
+
+    A lesson's first paragraph is its question alone, so the next one follows where the first is short.
+    """
     if doctree is None:
         return ""
-    first = next((node.astext() for node in doctree.findall(nodes.paragraph)), "")
-    text = " ".join(first.split())
+    text = ""
+    for paragraph in doctree.findall(nodes.paragraph):
+        text = f"{text} {' '.join(in_words(paragraph).split())}".strip()
+        if len(text) >= 60:
+            break
     return text if len(text) <= 160 else text[:160].rsplit(" ", 1)[0] + " …"
+
+
+def minutes_of(doctree: nodes.document | None) -> int:
+    """Minutes that the words of a page take; its code is not counted."""
+    if doctree is None:
+        return 0
+    words = sum(
+        len(block.astext().split())
+        for block in doctree.findall(lambda node: isinstance(node, nodes.paragraph | nodes.title))
+    )
+    return round(words / WORDS_A_MINUTE)
 
 
 def chapters_of(context: dict[str, Any]) -> str:
@@ -77,8 +111,10 @@ def chapters_of(context: dict[str, Any]) -> str:
 def add_context(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Tell the templates about a page, and take away the style sheets that ours replaces."""
     context["links"] = links_of(app, page)
+    context["privacy"] = PRIVACY if PRIVACY in app.env.found_docs else ""
     context["part"] = part_of(app, page) if page in app.env.found_docs else ""
     context["description"] = description_of(doctree)
+    context["minutes"] = minutes_of(doctree) if page_links.is_lesson(page) else 0
     # In place: the list is the builder's own, and extensions that come later add to it.
     context["css_files"][:] = [
         sheet
@@ -90,36 +126,8 @@ def add_context(app: Sphinx, page: str, template: str, context: dict[str, Any], 
     context["contents"] = contents if contents.count("<li>") > 2 else ""
 
 
-START = """<!doctype html>
-<html lang="{language}">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<meta http-equiv="refresh" content="0; url={first}">
-<link rel="canonical" href="{first}">
-<link rel="icon" href="{icon}">
-</head>
-<body><p><a href="{first}">{title}</a></p></body>
-</html>
-"""
-
-
-def write_start(app: Sphinx, error: Exception | None) -> None:
-    """The address of the site leads on to its first page, where that is not the page called index."""
-    if error or app.builder.format != "html" or app.config.root_doc == "index":
-        return
-    config = app.config
-    first = app.builder.get_target_uri(config.root_doc)
-    icon = f"_static/{Path(config.html_favicon).name}" if config.html_favicon else "data:,"
-    text = START.format(
-        language=config.language, title=html.escape(config.html_title), first=first, icon=icon
-    )
-    (Path(app.outdir) / "index.html").write_text(text, encoding="utf-8")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_theme("course", str(HERE / "theme"))
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it for an extension that we leave out
     app.connect("html-page-context", add_context)
-    app.connect("build-finished", write_start, priority=400)  # else the table of contents writes a barer one
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,6 +6,7 @@ A page's name is its path in the repository without the ending: ``notebooks/03_q
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from urllib.parse import quote
 
 #: Folders of generated notebooks, and the folder of the manuscripts that they are made from.
@@ -30,9 +31,23 @@ def edit_link(repository: str, branch: str, path: str) -> str:
     return f"{repository.rstrip('/')}/edit/{quote(branch)}/{quote(path)}"
 
 
-def issue_link(repository: str, page: str) -> str:
-    """Address of a new issue that names ``page``."""
-    return f"{repository.rstrip('/')}/issues/new?title={quote(f'[{page}] ', safe='')}"
+def issue_link(repository: str, page: str, version: str) -> str:
+    """Address of a new issue that names ``page`` and the version of the course."""
+    body = f"Page: {page}\nVersion: {version}\n\nWhat is wrong, and what did you expect?\n"
+    title = quote(f"[{page}] ", safe="")
+    return f"{repository.rstrip('/')}/issues/new?title={title}&body={quote(body, safe='')}"
+
+
+def version_of(package: Path) -> str:
+    """The version that the package's ``__init__.py`` states, read without running it.
+
+    Raises:
+        ValueError: it states none.
+    """
+    match = re.search(r'^__version__ = "([^"]+)"$', package.read_text(encoding="utf-8"), re.MULTILINE)
+    if not match:
+        raise ValueError(f"{package}: expected a line with __version__")
+    return match[1]
 
 
 def colab_link(colab: str, repository: str, branch: str, notebook: str) -> str:
@@ -47,6 +62,12 @@ def colab_link(colab: str, repository: str, branch: str, notebook: str) -> str:
             f"repository.url: expected https://github.com/OWNER/NAME for Colab links, got {repository!r}"
         )
     return f"{colab.rstrip('/')}/github/{match[1]}/blob/{quote(branch)}/{quote(notebook)}"
+
+
+def is_lesson(page: str) -> bool:
+    """Whether a page is a lesson, as against exercises and pages of other kinds."""
+    match = CHAPTER.fullmatch(page)
+    return match is not None and match[1] == "notebooks"
 
 
 def siblings(page: str, pages: set[str]) -> list[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 MyST-NB puts the state of a notebook's widgets into the page as JSON. This extension
 
-- ships a small host (``widget_host.mjs``) that starts anywidget modules from that state, with nothing from
+- ships a small host (``widget_host.js``) that starts anywidget modules from that state, with nothing from
   elsewhere;
 - moves each widget's module and style sheet out of the pages into files that are named by their content, so
   that a page may forbid inline scripts and ``blob:`` addresses, and a browser keeps one copy;
+- makes a plain script of each module, since a page that was opened from a file loads no modules;
 - keeps of the state only what the page's widgets need;
 - puts a sentence where a widget will stand, for readers without scripts, and another where a control of
   ipywidgets would stand, which can do nothing without a kernel.
@@ -20,22 +21,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import kernel_notes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.errors import ExtensionError
 
 HERE = Path(__file__).parent
 FOLDER = "widgets"  # within _static
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = re.compile(r'<script type="application/vnd\.jupyter\.widget-view\+json">(.*?)</script>', re.DOTALL)
-CODE = {"_esm": "mjs", "_css": "css"}
+EXPORT = re.compile(r"^export default\b", re.MULTILINE)
+OTHER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 LINKS = ("LinkModel", "DirectionalLinkModel")
 
 WAITING = (
     "An interactive figure stands here when scripts are allowed to run. "
     "The figure above it makes the same point."
-)
-NEEDS_KERNEL = (
-    "This control needs a running kernel: open the page in Colab, or run the notebook on your computer."
 )
 
 State = dict[str, dict[str, Any]]
@@ -54,7 +55,7 @@ def ship_host(app: Sphinx) -> None:
     if is_website(app):
         folder = Path(app.outdir) / "_static" / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("widget_host.mjs", "widget_host.css"):
+        for name in ("widget_host.js", "widget_host.css"):
             shutil.copyfile(HERE / name, folder / name)
 
 
@@ -62,12 +63,20 @@ def is_anywidget(model: dict[str, Any] | None) -> bool:
     return model is not None and model.get("model_module") == "anywidget"
 
 
-def place_for(view: re.Match[str], state: State) -> str:
-    """What stands in the page for one view: a place that the host fills, or a note."""
-    model_id = json.loads(view[1]).get("model_id")
+def place_for(view: re.Match[str], state: State, app: Sphinx, context: dict[str, Any]) -> str:
+    """What stands in the page for one view: a place that the host fills, or a picture and a note."""
+    shown_view = json.loads(view[1])
+    model_id = shown_view.get("model_id")
     if not is_anywidget(state.get(model_id)):
-        return f'<p class="attnlab-needs-kernel">{NEEDS_KERNEL}</p>'
-    return f'<div class="attnlab-host" data-model="{model_id}"><p>{WAITING}</p></div>'
+        images, page = app.builder.imagedir, context["pagename"]
+        address = context["pathto"](images, resource=True)
+        shown = [
+            kernel_notes.write_picture(content, about, Path(app.outdir) / images, address, page)
+            for content, about in kernel_notes.pictures(kernel_notes.held(model_id, state))
+        ]
+        return "".join(shown) + kernel_notes.note(context.get("links", {}).get("colab"))
+    waiting = shown_view.get("waiting") or WAITING
+    return f'<div class="attnlab-host" data-model="{model_id}"><p>{waiting}</p></div>'
 
 
 def linked(model: dict[str, Any]) -> list[str]:
@@ -87,11 +96,31 @@ def needed(state: State) -> State:
     return {**kept, **links}
 
 
-def as_file(folder: Path, text: str, suffix: str) -> str:
+def name_of(text: str, suffix: str) -> str:
+    """The name of a file after its content."""
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{suffix}"
+
+
+def as_script(module: str, name: str) -> str:
+    """A module as a plain script, which leaves under a name what the module exports by default.
+
+    Raises:
+        ExtensionError: it imports something, or exports anything but one default.
+    """
+    script, count = EXPORT.subn(f'(globalThis.attnlabModules ??= {{}})["{name}"] =', module)
+    other = OTHER.search(script)
+    if count != 1 or other:
+        came = other[0] if other else f"{count} of them"
+        raise ExtensionError(f"a widget's module: expected one line with `export default`, got {came}")
+    return f'"use strict";\n(() => {{\n{script}\n}})();\n'
+
+
+def write_code(folder: Path, kind: str, text: str) -> str:
     """Write a module or a style sheet to a file that its content names; return the name."""
+    name = name_of(text, "js" if kind == "_esm" else "css")
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{suffix}"
-    (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    content = as_script(text, name) if kind == "_esm" else text
+    (folder / name).write_text(content, encoding="utf-8", newline="\n")
     return name
 
 
@@ -100,9 +129,9 @@ def lean(model: dict[str, Any], folder: Path) -> dict[str, Any]:
     state = {
         key: value for key, value in model["state"].items() if not key.startswith("_") and key != "layout"
     }
-    for key, suffix in CODE.items():
-        if model["state"].get(key):
-            state[key] = as_file(folder, model["state"][key], suffix)
+    for kind in ("_esm", "_css"):
+        if model["state"].get(kind):
+            state[kind] = write_code(folder, kind, model["state"][kind])
     return {**model, "state": state}
 
 
@@ -119,7 +148,7 @@ def prepare_page(
     for script in states:
         state.update(json.loads(script.attributes["body"])["state"])
         scripts.remove(script)
-    context["body"] = VIEW.sub(lambda view: place_for(view, state), body)
+    context["body"] = VIEW.sub(lambda view: place_for(view, state, app, context), body)
     app.add_css_file(f"{FOLDER}/widget_host.css")
     if 'class="attnlab-host"' not in context["body"]:
         return
@@ -130,7 +159,7 @@ def prepare_page(
     text = json.dumps({"state": models}, separators=(",", ":"), sort_keys=True)
     # No text in the state can end the script element that holds it.
     app.add_js_file(None, type=STATE, body=text.replace("<", "\\u003c"))
-    app.add_js_file(f"{FOLDER}/widget_host.mjs", type="module")
+    app.add_js_file(f"{FOLDER}/widget_host.js", loading_method="defer", type="text/javascript")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

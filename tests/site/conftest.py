@@ -235,10 +235,11 @@ def notebook(*cells: dict[str, Any]) -> str:
 START = "import sys; from jupyter_book.cli.main import main; main(sys.argv[1:])"
 
 
-def build_small_book(folder: Path, files: dict[str, str], *, start: str = START) -> Book:
+def build_small_book(folder: Path, files: dict[str, str], *, start: str = START, more: str = "") -> Book:
     """Build a book from ``{file: text}`` exactly as the website is built; the first file is its root.
 
-    It takes the repository's ``_config.yml`` and ``book/site``. ``start`` runs Jupyter Book.
+    It takes the repository's ``_config.yml`` and ``book/site``. ``start`` runs Jupyter Book; ``more`` is a
+    line for Sphinx's part of the configuration.
     """
     names = [name.rsplit(".", 1)[0] for name in files]
     toc: dict[str, Any] = {"format": "jb-book", "root": names[0]}
@@ -246,6 +247,9 @@ def build_small_book(folder: Path, files: dict[str, str], *, start: str = START)
         toc["chapters"] = [{"file": name} for name in names[1:]]
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     config = config.replace(": book/site", f": {(ROOT / 'book' / 'site').as_posix()}")
+    if more:
+        config = config.replace("    nb_merge_streams: true\n", f"    nb_merge_streams: true\n    {more}\n")
+        assert more in config
     for name, text in {**files, "_toc.yml": yaml.safe_dump(toc), "_config.yml": config}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

@@ -486,7 +486,7 @@ def test_nothing_listens_once_it_is_taken_away(book_url, open_url):
     view_at(page, SQUARE).locator("[data-preset=none]").click()  # and a frame and a timer are under way
     before, after, handlers = page.evaluate(
         """async () => {
-          const host = await import(document.querySelector("script[src*=widget_host]").src);
+          const host = attnlabHost;
           const before = window.alive;
           document.querySelectorAll(".attnlab-host[data-state=ready]").forEach(host.dispose);
           const waiting = [...host.models.values()].reduce((all, one) => all + one.listeners, 0);

@@ -120,6 +120,18 @@ def test_stored_values_that_no_longer_hold_are_told(root, change, what):
     assert re.search(what, problem)
 
 
+def test_a_widget_moves_no_number_and_everything_else_may(root):
+    before = languages.code_of(root)
+    path = root / languages.LESSON
+    imported = LESSON.replace(
+        "from attnlab import", "from attnlab.widgets import Some, Other\nfrom attnlab import"
+    )
+    path.write_text(imported, encoding="utf-8")
+    assert languages.code_of(root) == before
+    path.write_text(imported.replace("claim, seed", "claim, plots, seed"), encoding="utf-8")
+    assert languages.code_of(root) != before
+
+
 def test_values_are_stored_only_where_every_bar_is_met(root, monkeypatch):
     monkeypatch.setattr(languages, "measure", lambda language, shift, root: {"zh": 0.5}.get(language, 1.0))
     assert languages.main(["--write"], root) == 1 and languages.stored(root) == {}

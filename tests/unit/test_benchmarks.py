@@ -16,6 +16,7 @@ from benchmarks import (
     parameters,
     training_step,
     translation,
+    translator,
 )
 from benchmarks.__main__ import main
 from benchmarks.harness import Report, apart, ratio, take_turns
@@ -29,6 +30,7 @@ TINY = {
     "generation": (generation, {"lengths": (4,), "rounds": 1}),
     "long_sequences": (long_sequences, {"lengths": (160,), "trained_lengths": (8,), "rounds": 1}),
     "translation": (translation, {"sentences": 2, "length": 3, "rounds": 1}),
+    "translator": (translator, {"names": ("fr",), "sentences": 2, "rounds": 1}),
     "parameters": (parameters, {"vocabulary": 100}),
     "grading": (grading, {"submissions": 1, "jobs": 1}),
 }
@@ -241,11 +243,19 @@ def test_it_prints_its_table(name, capsys, monkeypatch):
     if name == "grading":  # what it starts has tests of its own: sandboxes take long to start
         line = "1 submissions: 1 were graded before, 0 could not be graded"
         monkeypatch.setattr(module, "main", lambda command: print(line))
+    if name == "translator":  # the browser is tried with the other tests of the page
+        monkeypatch.setattr(module, "in_the_browser", lambda name, texts: ([1.0, 2.0, 3.0], 4.0, 5.0))
     module.run(Report(), **sizes)
     printed = capsys.readouterr().out
     assert printed.startswith(f"\n== {name}: ")
     rows = [line for line in printed.splitlines() if line and line.split()[-1][0].isdigit()]
-    assert len(rows) >= {"parameters": 2, "generation": 1, "training_step": 0, "grading": 0}.get(name, 4)
+    assert len(rows) >= {
+        "parameters": 2,
+        "generation": 1,
+        "training_step": 0,
+        "grading": 0,
+        "translator": 0,
+    }.get(name, 4)
 
 
 def test_the_training_steps_do_the_same_work():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import languages
+from tools import languages, training_map, translators
 
 from . import citations, lint, rehearsal, solutions
 from . import evidence as evidence_of
@@ -54,7 +54,15 @@ def check(book: Book, names: list[str], say: Say = print) -> None:
         if not path.exists() or read(path) != text:
             where = path.relative_to(book.root).as_posix()
             problems.append(f"{where}:1: out of date; run `python -m tools.notebooks build`")
-    problems += [] if names else languages.problems(book.root)
+    problems += (
+        []
+        if names
+        else [
+            *languages.problems(book.root),
+            *translators.problems(book.root),
+            *training_map.problems(book.root),
+        ]
+    )
     if problems:
         raise Problems(problems)
     say(f"{len(opened)} manuscripts and {count} notebooks agree")

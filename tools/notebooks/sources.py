@@ -1,7 +1,7 @@
 """Which files of the package a notebook depends on, and their fingerprints."""
 
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from .book import PACKAGE
 from .code import fingerprint
@@ -13,14 +13,16 @@ DATA = {".mplstyle", ".json", ".csv", ".txt"}
 
 
 def of_run(root: Path, modules: Iterable[str]) -> list[str]:
-    """Return the files, below the root, of the modules that a run loaded and of the package's data."""
+    """Return the files, below the root, of the modules that a run loaded and of the package's data.
+
+    Data in a folder of the package belongs to the modules beside it, and counts where one of them was loaded.
+    """
     package = root / PACKAGE
-    data = [
-        path.relative_to(package).as_posix()
-        for path in package.rglob("*")
-        if path.suffix in DATA and "widgets" not in path.relative_to(package).parts
-    ]
-    return [f"{PACKAGE}/{name}" for name in sorted({*modules, *data})]
+    modules = set(modules)
+    folders = {".", *(PurePosixPath(name).parent.as_posix() for name in modules)}
+    paths = (path.relative_to(package) for path in package.rglob("*") if path.suffix in DATA)
+    data = (path for path in paths if path.parent.as_posix() in folders and "widgets" not in path.parts)
+    return [f"{PACKAGE}/{name}" for name in sorted({*modules, *(path.as_posix() for path in data)})]
 
 
 def hashes(root: Path, files: Iterable[str]) -> dict[str, str]:

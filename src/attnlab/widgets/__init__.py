@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from .attention_explorer import AttentionExplorer
 from .gradient_explorer import GradientExplorer
+from .head_split_explorer import HeadSplitExplorer
+from .head_switches import HeadSwitches
 from .mask_painter import MaskPainter
 from .soft_lookup_explorer import SoftLookupExplorer
+from .training_map import TrainingMap
+from .translator_explorer import TranslatorExplorer
 
-__all__ = ["AttentionExplorer", "GradientExplorer", "MaskPainter", "SoftLookupExplorer"]
+__all__ = [
+    "AttentionExplorer",
+    "GradientExplorer",
+    "HeadSplitExplorer",
+    "HeadSwitches",
+    "MaskPainter",
+    "SoftLookupExplorer",
+    "TrainingMap",
+    "TranslatorExplorer",
+]

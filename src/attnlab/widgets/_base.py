@@ -7,7 +7,6 @@ bytes, a fifth of what a list of numbers needs as JSON.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -15,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import traitlets
 
+from ._joined import browser_code
+
 __all__ = ["FLOAT32", "CourseWidget", "OutOfRange", "as_float32", "browser_code"]
 
 #: How numbers are sent to the browser.
 FLOAT32 = np.dtype("<f4")
-
-_HERE = Path(__file__).parent
 
 
 class OutOfRange(traitlets.TraitError, ValueError):
@@ -29,20 +28,6 @@ class OutOfRange(traitlets.TraitError, ValueError):
     A ``ValueError`` for the caller. It is a ``TraitError`` too, because only then traitlets puts the old
     value back when the bad one came from the browser.
     """
-
-
-def browser_code(folder: Path) -> tuple[str, str]:
-    """Join the shared part with the module and the style sheet in ``folder``, named like the folder.
-
-    Returns:
-        The ES module and the style sheet, as text.
-    """
-
-    def joined(kind: str) -> str:
-        parts = (_HERE / f"_shared.{kind}", folder / f"{folder.name}.{kind}")
-        return "\n".join(part.read_text(encoding="utf-8") for part in parts)
-
-    return joined("js"), joined("css")
 
 
 def as_float32(argument: str, value: Any) -> npt.NDArray[np.float32]:

@@ -226,10 +226,7 @@ function strokes({ life, board, queries, keys, bits, cursor, go, change, undo })
 function paintBars(list, { plain, row, allowed, column }) {
   list.replaceChildren(
     ...plain.map((before, j) => {
-      const line = weightBar(`key ${j + 1}`, row[j], j === column);
-      const ghost = element("span", { class: "attnlab-ghost" });
-      ghost.style.width = `${100 * before}%`;
-      line.querySelector(".attnlab-track").append(ghost);
+      const line = weightBar(`key ${j + 1}`, row[j], j === column, before);
       line.querySelector(".attnlab-bar-number").textContent =
         `${decimals(before)} → ${allowed[j] ? decimals(row[j]) : "0"}`;
       line.classList.toggle("attnlab-hidden-key", !allowed[j]);
@@ -237,9 +234,6 @@ function paintBars(list, { plain, row, allowed, column }) {
     }),
   );
 }
-
-const listed = (numbers) =>
-  numbers.length < 2 ? String(numbers) : `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
 
 function render({ model, el }) {
   const here = stage({ model, el, name: "Mask painter", kind: "mask" });
@@ -381,12 +375,12 @@ function render({ model, el }) {
     if (seen.length === keys) return `${who} every key, as without a mask.`;
     const held = seen.reduce((total, j) => total + plain[i][j], 0);
     const [what, each] = seen.length === 1 ? ["key", "its share is"] : ["keys", "each share is"];
-    return `${who} ${what} ${listed(seen.map((j) => j + 1))}. Without a mask ${seen.length === 1 ? "it" : "they"} held ${readable(held)} of the whole; now ${each} divided by that.`;
+    return `${who} ${what} ${enumerated(seen.map((j) => j + 1))}. Without a mask ${seen.length === 1 ? "it" : "they"} held ${readable(held)} of the whole; now ${each} divided by that.`;
   }
   function maskInWords() {
     const empty = allowed.flatMap((row, i) => (row.some(Boolean) ? [] : [i + 1]));
     if (!empty.length) return "Every row sums to 1.";
-    return `${empty.length === 1 ? "Row" : "Rows"} ${listed(empty)} may see no key: zeros, not NaN.`;
+    return `${empty.length === 1 ? "Row" : "Rows"} ${enumerated(empty)} may see no key: zeros, not NaN.`;
   }
 
   let laidOut = 0;

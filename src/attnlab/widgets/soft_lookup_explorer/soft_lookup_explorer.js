@@ -14,9 +14,7 @@ const TIE = 1e-6; // scores this close, relative to the largest, are equal to a 
 const TEMPERATURES = [0, ...[0.01, 0.1, 1].flatMap((unit) => [1, 1.5, 2, 3, 5, 7].map((n) => n * unit)), 10];
 
 const exact = (value) => Number(value.toPrecision(12)); // 0.3, not 0.30000000000000004
-const fixed = (value, digits = 2) => (Number(value.toFixed(digits)) || 0).toFixed(digits).replace("-", "−");
 const asTemperature = (value) => (value === 0 ? "0, the arg-max" : readable(value, 3));
-const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
 /** Scores, weights, answer, the keys with the highest score, and the slope of the answer over the query. */
 function lookUp({ points, values, x, y, score, temperature }) {

@@ -1,13 +1,16 @@
 // Runs anywidget modules on a page without a kernel: from the state in the page, with files of this site alone.
 // The Sphinx extension of the same name prepares the page: a place for each view, the state as JSON, code in files.
-
+// No file is a module, since browsers load no modules into a page that was opened from a file.
+"use strict";
+{
 const STATE = 'script[type="application/vnd.jupyter.widget-state+json"]';
+const HOME = document.currentScript.src; // the other files lie beside this one
 const PLACE = ".attnlab-host[data-model]";
 const FAILED = "This interactive figure could not start. The figure above it makes the same point.";
 const NEAR = "400px 0px"; // start widgets this far below the screen
 
 /** The part of a Jupyter widget's model that modules use. What is saved stays in the page. */
-export class Model {
+class Model {
   #state;
   #handlers = new Map();
 
@@ -88,7 +91,7 @@ function loadStyle(name) {
   if (!styles.has(name)) {
     const link = document.createElement("link");
     link.rel = "stylesheet";
-    link.href = new URL(name, import.meta.url);
+    link.href = new URL(name, HOME);
     const settled = new Promise((resolve) => {
       link.addEventListener("load", resolve, { once: true });
       link.addEventListener("error", resolve, { once: true });
@@ -99,6 +102,23 @@ function loadStyle(name) {
   return styles.get(name);
 }
 
+const modules = new Map();
+
+/** Load a widget's code once. It leaves what its module exported by default under the name of its file. */
+function loadModule(name) {
+  if (!modules.has(name)) {
+    const script = document.createElement("script");
+    script.src = new URL(name, HOME);
+    const loaded = new Promise((resolve, reject) => {
+      script.addEventListener("load", () => resolve(globalThis.attnlabModules[name]), { once: true });
+      script.addEventListener("error", () => reject(new Error(`${name} did not load`)), { once: true });
+    });
+    document.head.append(script);
+    modules.set(name, loaded);
+  }
+  return modules.get(name);
+}
+
 const running = new Map(); // place → what ends the widget in it
 
 async function start(place, model) {
@@ -106,10 +126,10 @@ async function start(place, model) {
   const el = document.createElement("div");
   try {
     const [module] = await Promise.all([
-      import(new URL(model.get("_esm"), import.meta.url)),
+      loadModule(model.get("_esm")),
       model.get("_css") && loadStyle(model.get("_css")),
     ]);
-    const widget = typeof module.default === "function" ? await module.default() : module.default;
+    const widget = typeof module === "function" ? await module() : module;
     await widget.initialize?.({ model, signal: controller.signal });
     place.replaceChildren(el); // before it renders: a widget measures the width that it has
     const end = await widget.render?.({ model, el, signal: controller.signal });
@@ -129,15 +149,15 @@ async function start(place, model) {
 }
 
 /** Take the widget in a place away, with everything that it listens to. */
-export function dispose(place) {
+function dispose(place) {
   running.get(place)?.();
   running.delete(place);
   place.replaceChildren();
   place.dataset.state = "disposed";
 }
 
-/** Models by id, for those who look at a page from its console. */
-export const models = new Map();
+/** Models by id. */
+const models = new Map();
 
 /** Start each view when it comes near the screen, and the rest when the page is idle or goes to print. */
 function startWhenNear(waiting) {
@@ -176,4 +196,8 @@ function main() {
   startWhenNear(new Map(places.map((place) => [place, models.get(place.dataset.model)])));
 }
 
-main(); // a module runs when the page is parsed
+main(); // a deferred script runs when the page is parsed
+
+// For those who look at a page from its console.
+globalThis.attnlabHost = { Model, models, dispose };
+}

@@ -1,0 +1,27 @@
+"""The joining of a widget's browser code. Python alone is needed: the website's build reads this file too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["browser_code"]
+
+_HERE = Path(__file__).parent
+
+
+def browser_code(folder: Path) -> tuple[str, str]:
+    """Join the shared part with the module and the style sheet in ``folder``, named like the folder.
+
+    Further modules of the folder stand between the two, in the order of their names.
+
+    Returns:
+        The ES module and the style sheet, as text.
+    """
+
+    def joined(kind: str) -> str:
+        own = folder / f"{folder.name}.{kind}"
+        others = sorted(path for path in folder.glob(f"*.{kind}") if path != own)
+        parts = (_HERE / f"_shared.{kind}", *others, own)
+        return "\n".join(part.read_text(encoding="utf-8") for part in parts)
+
+    return joined("js"), joined("css")

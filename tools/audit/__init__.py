@@ -1,0 +1,1 @@
+"""How fast, light, accessible and self-contained the built pages are, against what the course promises."""
