@@ -44,6 +44,7 @@ from attnlab.attention import causal_mask, padding_mask, scaled_dot_product_atte
 from attnlab.layers import EncoderLayer, FeedForward, PostNorm, PreNorm
 from attnlab.multihead import MultiHeadAttention
 from attnlab.positions import SinusoidalPositions
+from attnlab.widgets import TokenJourney
 
 generator = torch.Generator().manual_seed(seed(0))
 
@@ -817,12 +818,13 @@ other = (rows[:, 4] > EOS) & (rows[:, 4] != rows[:, 3])                 # (B,)
 source, rows = source[other], rows[other]
 with torch.no_grad(), watch(stages) as seen:
     toy(source, rows[:, :4])                                            # bos and three letters
-    read, following = {}, {}
+    read, following, leads = {}, {}, {}
     for name, x in seen[2:]:                                            # the target's side
         ended = toy.stacks.decoder_norm(x[:, 3])                        # (B, d_model)
         chance = (ended @ toy.embedding.weight.T).softmax(dim=-1)       # (B, V)
         for found, column in [(read, rows[:, 3]), (following, rows[:, 4])]:
             found[name] = chance.gather(1, column[:, None]).mean().item()
+        leads[name] = chance.argmax(dim=-1) == rows[:, 4]               # (B,)
 
 # %%
 claim("read_at_start", read["+ position"], at_least=0.8)
@@ -830,6 +832,8 @@ claim("before_cross", following["self 1"], at_most=0.2)
 claim("second_cross", following["cross 2"] - following["self 2"], at_least=0.3)
 claim("at_the_end", following["feed 2"], at_least=0.95)
 claim("read_at_end", read["feed 2"], at_most=0.02)
+late = leads["cross 2"] & ~leads["self 2"]                              # (B,)
+claim("lead_at_second", late.float().mean().item(), at_least=0.5)
 picture = plots.lines(range(len(read)), {"letter just read": list(read.values()),
                                          "letter to be written": list(following.values())},
                       roles={"letter just read": "query", "letter to be written": "value"},
@@ -848,6 +852,30 @@ picture
 # stands at [[before_cross:.2f]]: nothing on the target's side can know it. The first cross-attention could tell it;
 # in this toy the second does most, and adds [[second_cross:.2f]]. So the stream is no store of "the letter at place
 # three". It is a place that is worked on, from what was read to what is to be said.
+#
+# ## See it move
+#
+# Here is one of these lists on its way, five letters and one place of padding. The toy puts its norms before the boxes.
+# Press ▶ to go from station to station, or press a box of the drawing. Each station shows its shape, its parameters and
+# the vector that leaves it; under an attention, each row is a head, and hatched cells are hidden.
+#
+# **What to look for.** First follow a letter of the source to the memory. Then follow the third letter of the target, as
+# in the figure. At which station does the letter to be written take the lead? Where did the heads look just before?
+
+# %%
+five = (source[:, 4] != PAD) & (source[:, 5] == PAD)                    # letters
+once = (source == rows[:, 4:5]).sum(dim=1) == 1         # the one to be written, at one place
+one = (five & once).nonzero()[0, 0]
+TokenJourney(toy, source[one, :6], rows[one, :6], letters, target_token=3)
+
+# %% [markdown]
+# In [[lead_at_second:.0%]] of the lists it is the second cross-attention that brings the letter to the front, and over
+# [[lead_at_second:seeds]] seeds in [[lead_at_second:range:.0%]].
+#
+# Two more journeys. Choose the begin mark and go to the decoder's first self-attention: every head gives it all of its
+# weight, since the other tokens come later. And follow the padding of the source: it asks like a letter, and arrives in
+# the memory as a vector that is not zero. But no head looks at it, wherever the source is asked. The mask hides what
+# is asked, not who asks.
 #
 # ## What this lesson did not show
 #

@@ -12,6 +12,7 @@ from .head_split_explorer import HeadSplitExplorer
 from .head_switches import HeadSwitches
 from .mask_painter import MaskPainter
 from .soft_lookup_explorer import SoftLookupExplorer
+from .token_journey import TokenJourney
 from .training_map import TrainingMap
 from .translator_explorer import TranslatorExplorer
 
@@ -22,6 +23,7 @@ __all__ = [
     "HeadSwitches",
     "MaskPainter",
     "SoftLookupExplorer",
+    "TokenJourney",
     "TrainingMap",
     "TranslatorExplorer",
 ]

@@ -30,7 +30,7 @@ class Station:
     """One station of a token.
 
     Attributes:
-        name: such as "encoder 1 self", "decoder 2 cross sum" or "target softmax".
+        name: such as "encoder 1 self", "decoder 2 cross sum" or "decoder softmax".
         came_in: the vector that comes in, (d,); None at the first station of a side.
         goes_out: the vector that goes out, (d,), or (V,) at the logits and the softmax.
         weights: of the token's attention, (H, m), hidden keys 0; None where nothing is asked.
@@ -184,8 +184,8 @@ class TokenJourney(CourseWidget):
         logits = _logits(self._recorded, x)
         said = _softmax(logits)
         return [
-            Station("target logits", x, logits, said=said),
-            Station("target softmax", logits, said, said=said),
+            Station("decoder logits", x, logits, said=said),
+            Station("decoder softmax", logits, said, said=said),
         ]
 
     def _say(self, x: _Numbers) -> _Numbers:

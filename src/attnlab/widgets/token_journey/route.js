@@ -1,5 +1,4 @@
 // What happens to one token at each station, computed here in float64 from the float32 numbers of one run.
-// Names that are not defined here come from ../_shared.js, which stands before this text.
 
 const PARTS = { self: "self-attention", cross: "cross-attention", feed: "feed-forward" };
 const STACKS = ["encoder", "decoder"];
@@ -19,14 +18,13 @@ function normOf(x, [factors, shifts], eps) {
   return x.map((number, k) => ((number - mean) / Math.sqrt(variance + eps)) * factors[k] + shifts[k]);
 }
 
-/** The run, unpacked: the numbers stand in the order in which Python's Recorded.packed writes them. */
+/** The run, unpacked: numbers in the order of Python's Recorded.packed. */
 function runOf(model) {
   const sizes = model.get("sizes");
   const ids = [model.get("source"), model.get("target")];
   const flat = floats(model.get("numbers"));
   let at = 0;
-  const take = (rows) =>
-    upTo(rows).map(() => Array.from(flat.subarray(at, (at += sizes.width))));
+  const take = (rows) => upTo(rows).map(() => [...flat.subarray(at, (at += sizes.width))]);
   const table = take(model.get("words").length);
   const positions = ids.map((side) => take(side.length));
   const real = ids[0].map((id) => id !== sizes.pad);
@@ -64,13 +62,13 @@ function route(run, side, i) {
   const end = run.stacks[1].last;
   const say = (x) => softmaxOf(logitsOf(end ? normOf(x, end, eps) : x));
   const stations = [];
-  /** One station; the vector that leaves it is a state of the stream or only on its way there. */
+  /** One station; what leaves it is a state of the stream, or on its way there. */
   const stop = (kind, cameIn, goesOut, { inStream = true, ...more } = {}) => {
     stations.push({ side, kind, cameIn, goesOut, said: side && inStream ? say(goesOut) : undefined, ...more });
     return goesOut;
   };
   let x = stop("embed", undefined, table[run.ids[side][i]].map((number) => number * Math.sqrt(width)));
-  x = stop("position", x, plus(x, run.positions[side][i]));
+  x = stop("position", x, plus(x, run.positions[side][i]), { added: run.positions[side][i] });
   layers.forEach((sublayers, number) => {
     for (const one of sublayers) {
       const here = { layer: number + 1, part: one.part, inStream: false };
