@@ -33,6 +33,7 @@ from torch import nn
 from attnlab import claim, contracts, plots, seed, training
 from attnlab.attention import causal_mask
 from attnlab.multihead import MultiHeadAttention
+from attnlab.widgets import ExtrapolationMap, RotaryExplorer
 
 generator = torch.Generator().manual_seed(seed(0))
 
@@ -197,6 +198,48 @@ claim("turned_or_not", (near - q @ k.T).abs().max().item(), at_least=0.5)
 # %% [markdown]
 # The scores move by [[shift_difference:.0e]], which is rounding. And turning does matter: against scores that were not
 # turned, the largest difference is [[turned_or_not:.1f]].
+#
+# What if the key moves alone? The figure takes the first query at place 5 and the first key at place 3, and moves them further.
+# One line is for both together, the other for the key alone.
+
+# %%
+def score_at(m, n):
+    return (rotate_interleaved(q[:1], m) @ rotate_interleaved(k[:1], n).T).item()
+
+
+steps = range(100)
+moved = {"both move": [score_at(5 + step, 3 + step) for step in steps],
+         "the key moves": [score_at(5, 3 + step) for step in steps]}
+plots.lines(steps, moved, x="moved by (places)", y="score", marks=False,
+            roles={"both move": "query", "the key moves": "key"},
+            alt="Score of one query and one key against the places by which they are moved. "
+                "Where both move, the line is flat; where the key moves alone, it goes up and "
+                "down.")
+
+# %%
+ranges = {name: max(scores) - min(scores) for name, scores in moved.items()}
+claim("both_move", ranges["both move"], at_most=1e-4)
+claim("key_moves", ranges["the key moves"], at_least=1)
+
+# %% [markdown]
+# Moved together, the score stays, but for [[both_move:.0e]] of rounding. Moved alone, the key takes it through a range of
+# [[key_moves:.1f]].
+#
+# ### See it move: pairs that turn
+#
+# Here are this query and this key as eight clocks. In each, one pair of the query is a solid hand and one of the key a dashed
+# hand; each clock has its own speed. **Shift both: what will change, and what will not?**
+
+# %%
+RotaryExplorer(q[0], k[0], query_place=5, key_place=3)
+
+# %% [markdown]
+# The hands turn, the first ones fast and the last ones hardly at all. But in each clock the angle between the two stays, so its
+# product stays, and so does the sum. Now move the key alone. The fast clocks change at the next place already and cannot tell
+# near from far, since they soon come round again; the slow ones need many places.
+#
+# Then change the base. A small one makes even the last clock fast. A large one slows all clocks but the first, and the curve
+# of the score has fewer ripples. That is one way to stretch rotary positions; this lesson does not try it.
 #
 # ### Two layouts
 #
@@ -419,6 +462,23 @@ claim("latest_others_at_256", max(last[kind][256] for kind in kinds if kind != "
 # **Latest.** Here the price is just right. ALiBi, trained at 48, has at least [[latest_alibi:.2f]] at every length. Rotary
 # positions start at [[latest_rotary[48]:.3f]] and end at [[latest_rotary[256]:.2f]], and no other kind is above
 # [[latest_others_at_256:.2f]] at 256.
+#
+# ### See it move: beyond the trained length
+#
+# Both maps once more. Press a cell, or go over the map with the arrow keys. The bars show all kinds at that length, and the
+# frame around a bar shows what the kind had at the trained length. **Whose frames stay full?**
+
+# %%
+ExtrapolationMap({"three back": three, "latest": last}, trained=48, kind="rotary", length=64)
+
+# %%
+claim("alibi_change", max(abs(job["ALiBi"][n] - job["ALiBi"][48])
+                          for job in (three, last) for n in lengths), at_most=0.1)
+
+# %% [markdown]
+# ALiBi's stay full in both jobs: nowhere is it further than [[alibi_change:.2f]] from where it was at 48. In the first job
+# there was little to keep. For "three back" go down the column of 64: the learned table has dropped to guessing, the
+# sinusoids most of the way, and rotary positions have hardly moved. They drop at the next length.
 #
 # So "which positions are best for long texts?" has no answer until one says what must be found there. Rotary positions
 # address a distance and break with length. ALiBi keeps its manners at any length, and addresses badly.

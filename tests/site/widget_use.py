@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from axe_playwright_python.sync_playwright import Axe
+from ipywidgets.embed import dependency_state, embed_data
 from playwright.sync_api import Locator, Page
+
+from attnlab.widgets._base import CourseWidget
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
 
 
 def spoil(page: str, paths: str, change: Callable[[float], float]) -> str:
@@ -62,3 +71,59 @@ def centre(locator: Locator) -> tuple[float, float]:
     box = locator.bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def showing(views: list[CourseWidget], make_notebook: Callable[..., str]) -> str:
+    """A notebook that shows widgets, with the state of these alone, as Jupyter stores it."""
+    embedded = embed_data(views=views, state=dependency_state(views, drop_defaults=False))
+    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "source": "# Widgets"}]
+    for spec in embedded["view_specs"]:
+        data = {VIEW: spec, "text/plain": "a widget"}
+        output = {"output_type": "display_data", "metadata": {}, "data": data}
+        cells.append({"cell_type": "code", "source": "show()", "outputs": [output]})
+    content = json.loads(make_notebook(*cells))
+    content["metadata"]["widgets"] = {STATE: embedded["manager_state"]}
+    return json.dumps(content)
+
+
+#: Run before a page's own scripts: ``window.alive`` counts the listeners and observers of its widgets.
+COUNT_WHAT_LIVES = """
+window.alive = 0;
+const add = EventTarget.prototype.addEventListener;
+EventTarget.prototype.addEventListener = function (type, handler, options) {
+  if (this instanceof Element && (options?.signal || this.closest(".attnlab-widget"))) {
+    window.alive++;
+    if (options?.signal) add.call(options.signal, "abort", () => window.alive--, { once: true });
+  }
+  return add.call(this, type, handler, options);
+};
+const Observer = window.ResizeObserver;
+window.ResizeObserver = class extends Observer {
+  observe(...all) { window.alive++; return super.observe(...all); }
+  disconnect() { window.alive--; return super.disconnect(); }
+};
+"""
+
+
+def taken_away(page: Page) -> tuple[int, int, int]:
+    """Take all widgets off a page: what lived before, what lives after it, the models' handlers."""
+    before, after, handlers = page.evaluate(
+        """() => {
+          const before = window.alive;
+          document.querySelectorAll(".attnlab-host[data-state=ready]").forEach(attnlabHost.dispose);
+          const waiting = [...attnlabHost.models.values()].reduce((all, one) => all + one.listeners, 0);
+          return [before, window.alive, waiting];
+        }"""
+    )
+    return before, after, handlers
+
+
+def axe_complaints(view: Locator) -> list[tuple[str, str]]:
+    """What axe finds in the widgets of a page, by rule and element; its tables are unfolded first."""
+    for summary in view.locator("summary").all():
+        summary.click()
+    view.locator("tbody tr").first.wait_for()
+    view.page.evaluate("document.querySelector('meta[http-equiv]')?.remove()")
+    options = {"rules": {"label-content-name-mismatch": {"enabled": True}}}
+    violations = Axe().run(view.page, ".attnlab-widget", options).response["violations"]
+    return [(found["id"], found["nodes"][0]["html"]) for found in violations]

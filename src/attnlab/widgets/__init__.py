@@ -7,10 +7,12 @@ kernel runs. Each class has a method that computes the same numbers in Python; t
 from __future__ import annotations
 
 from .attention_explorer import AttentionExplorer
+from .extrapolation_map import ExtrapolationMap
 from .gradient_explorer import GradientExplorer
 from .head_split_explorer import HeadSplitExplorer
 from .head_switches import HeadSwitches
 from .mask_painter import MaskPainter
+from .rotary_explorer import RotaryExplorer
 from .soft_lookup_explorer import SoftLookupExplorer
 from .token_journey import TokenJourney
 from .training_map import TrainingMap
@@ -18,10 +20,12 @@ from .translator_explorer import TranslatorExplorer
 
 __all__ = [
     "AttentionExplorer",
+    "ExtrapolationMap",
     "GradientExplorer",
     "HeadSplitExplorer",
     "HeadSwitches",
     "MaskPainter",
+    "RotaryExplorer",
     "SoftLookupExplorer",
     "TokenJourney",
     "TrainingMap",

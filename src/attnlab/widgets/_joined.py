@@ -9,10 +9,14 @@ __all__ = ["browser_code"]
 _HERE = Path(__file__).parent
 
 
-def browser_code(folder: Path) -> tuple[str, str]:
+def browser_code(folder: Path, *more: str) -> tuple[str, str]:
     """Join the shared part with the module and the style sheet in ``folder``, named like the folder.
 
     Further modules of the folder stand between the two, in the order of their names.
+
+    Args:
+        folder: the folder of the widget.
+        more: names of further shared parts that this widget needs, "map" for ``_map.js`` and ``_map.css``.
 
     Returns:
         The ES module and the style sheet, as text.
@@ -21,7 +25,8 @@ def browser_code(folder: Path) -> tuple[str, str]:
     def joined(kind: str) -> str:
         own = folder / f"{folder.name}.{kind}"
         others = sorted(path for path in folder.glob(f"*.{kind}") if path != own)
-        parts = (_HERE / f"_shared.{kind}", *others, own)
+        shared = [_HERE / f"_{name}.{kind}" for name in ("shared", *more)]
+        parts = (*shared, *others, own)
         return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
     return joined("js"), joined("css")

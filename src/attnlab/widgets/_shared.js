@@ -193,76 +193,22 @@ function valueTable({ stage, summary, content }) {
   return { node, refresh };
 }
 
-/** A line of a list `attnlab-bars`: a name, a weight from 0 to 1 as a bar, a frame if it had another, and digits. */
+/** A line of a list `attnlab-bars`: a name, a weight from 0 to 1 as a bar, a frame for an earlier one, digits. */
 function weightBar(name, weight, marked, before) {
-  const long = (kind, share) => {
-    const node = element("span", { class: `attnlab-${kind}` });
-    node.style.width = `${100 * share}%`;
-    return node;
-  };
-  const frame = before === undefined ? [] : [long("ghost", before)];
+  const track = element("span", { class: "attnlab-track", "aria-hidden": "true" });
+  for (const [kind, share] of Object.entries({ bar: weight, ghost: before })) {
+    if (share === undefined) continue;
+    const long = element("span", { class: `attnlab-${kind}` });
+    long.style.width = `${100 * share}%`;
+    track.append(long);
+  }
   return element(
     "li",
     { class: marked ? "attnlab-marked" : "" },
     element("span", { class: "attnlab-bar-name" }, name),
-    element("span", { class: "attnlab-track", "aria-hidden": "true" }, long("bar", weight), ...frame),
+    track,
     element("span", { class: "attnlab-bar-number" }, weight.toFixed(2)),
   );
-}
-
-/**
- * A map of measured numbers: one radio button a cell, chosen by pointer, by drag, and by the arrow keys.
- *
- * `rows` (from the top) and `columns` are {at, text}: `at` is the index that `chosen` and `onChoose` speak of, and
- * `line: true` draws a line after a column. `draw(cell)` asks `cell(row, column)` of each for {lines, share, kind, name}:
- * what stands in it, how strong its colour is (0 to 1), its class `attnlab-map-KIND` if any, and its name for the ear.
- */
-function measuredMap({ stage, label, rows, columns, chosen, onChoose }) {
-  const box = element("div", { class: "attnlab-map", role: "radiogroup", "aria-label": label });
-  box.style.setProperty("--columns", columns.length);
-  const head = (text = "") => element("span", { class: "attnlab-map-head", "aria-hidden": "true" }, text);
-  const cells = rows.map((row) =>
-    columns.map((column) => takesKeys(element("div", { role: "radio", "data-row": row.at, "data-column": column.at }))),
-  );
-  box.append(head(), ...columns.map(({ text }) => head(text)));
-  rows.forEach(({ text }, i) => box.append(head(text), ...cells[i]));
-  const spot = () => [rows, columns].map((axis, i) => axis.findIndex(({ at }) => at === chosen()[i]));
-
-  const place = (event) => {
-    const cell = document.elementFromPoint(event.clientX, event.clientY)?.closest("[data-row]");
-    if (cell && box.contains(cell)) onChoose(Number(cell.dataset.row), Number(cell.dataset.column));
-  };
-  stage.life.listen(box, "click", place);
-  stage.life.listen(box, "pointermove", (event) => event.buttons === 1 && place(event));
-  stage.life.listen(box, "keydown", (event) => {
-    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] ?? [];
-    const to = { Home: 0, End: columns.length - 1 }[event.key];
-    if ((down ?? to) === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    const [i, j] = spot();
-    const [row, column] = [clamp(i + (down ?? 0), 0, rows.length - 1), clamp(to ?? j + right, 0, columns.length - 1)];
-    onChoose(rows[row].at, columns[column].at);
-    cells[row][column].focus();
-  });
-  return {
-    node: box,
-    draw(cell) {
-      const [i, j] = spot();
-      cells.forEach((line, row) =>
-        line.forEach((node, column) => {
-          const { lines, share, kind, name } = cell(rows[row].at, columns[column].at);
-          const isChosen = row === i && column === j;
-          node.className = "attnlab-map-cell";
-          if (kind) node.classList.add(`attnlab-map-${kind}`);
-          node.classList.toggle("attnlab-map-full", share >= LIGHT_INK_FROM);
-          node.classList.toggle("attnlab-map-line", Boolean(columns[column].line));
-          node.style.setProperty("--share", `${100 * share}%`);
-          node.replaceChildren(...lines.map((text) => element("span", {}, text)));
-          fill(node, { "aria-checked": String(isChosen), "aria-label": name, tabindex: isChosen ? 0 : -1 }, []);
-        }),
-      );
-    },
-  };
 }
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
@@ -276,7 +222,7 @@ const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 const enumerated = (things) =>
   things.length < 2 ? things.join("") : `${things.slice(0, -1).join(", ")} and ${things.at(-1)}`;
 
-/** A number with so many decimals, a true minus sign, and never minus zero. */
+/** A number with so many decimals, a true minus sign and no minus zero. */
 const fixed = (value, digits = 2) => (Number(value.toFixed(digits)) || 0).toFixed(digits).replace("-", "−");
 
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };

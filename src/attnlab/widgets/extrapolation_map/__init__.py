@@ -42,7 +42,7 @@ class ExtrapolationMap(CourseWidget):
         [[0.0, -0.25]]
     """
 
-    _esm, _css = browser_code(Path(__file__).parent)
+    _esm, _css = browser_code(Path(__file__).parent, "map")
 
     jobs = traitlets.List(traitlets.Unicode()).tag(sync=True)
     kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -1,5 +1,5 @@
 // Extrapolation map: measured accuracies of kinds of positions, by the length of the test.
-// Names that are not defined here come from ../_shared.js, which stands before this text.
+// Names that are not defined here come from ../_shared.js and ../_map.js, which stand before this text.
 
 function render({ model, el }) {
   const here = stage({ model, el, name: "Extrapolation map", kind: "extrapolation" });

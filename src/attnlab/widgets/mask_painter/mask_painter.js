@@ -4,13 +4,12 @@
 const SQUARE = { least: 26, most: 48, gap: 2, withBit: 30 }; // pixels of a cell
 const BESIDE = 58; // pixels of a row for its name and its sum
 const STACKED_FROM = 10; // keys from which the board gets the whole width
-const decimals = (value) => value.toFixed(2);
 
 /** Softmax over the allowed keys of a row. A row without any becomes zeros, before NaN can arise. */
 function shareOut(scores, allowed) {
   const largest = Math.max(...scores.filter((_, j) => allowed[j]));
   const parts = scores.map((score, j) => (allowed[j] ? Math.exp(score - largest) : 0));
-  const sum = parts.reduce((total, part) => total + part, 0);
+  const sum = total(parts);
   return parts.map((part) => (sum ? part / sum : 0));
 }
 
@@ -38,7 +37,7 @@ function presetsFor({ queries, keys, length, window }) {
 function lineBetween([i, j], [toRow, toColumn]) {
   const steps = Math.max(Math.abs(toRow - i), Math.abs(toColumn - j), 1);
   const between = (from, to, step) => Math.round(from + ((to - from) * step) / steps);
-  return Array.from({ length: steps + 1 }, (_, step) => [between(i, toRow, step), between(j, toColumn, step)]);
+  return upTo(steps + 1).map((step) => [between(i, toRow, step), between(j, toColumn, step)]);
 }
 
 /** The grid: a heading for each row and column, a check box in each cell, a sum behind each row. */
@@ -52,7 +51,7 @@ function board({ queries, keys, length, help }) {
     Object.assign(press.dataset, { i, j });
     return { press, node: element("div", { role, class: "attnlab-heading-cell" }, press) };
   };
-  const columns = Array.from({ length: keys }, (_, j) => {
+  const columns = upTo(keys).map((j) => {
     const padding = j >= length;
     return heading(
       "columnheader",
@@ -63,9 +62,9 @@ function board({ queries, keys, length, help }) {
       ...(padding ? [" ", element("small", {}, "pad")] : []),
     );
   });
-  const rows = Array.from({ length: queries }, (_, i) => {
+  const rows = upTo(queries).map((i) => {
     const head = heading("rowheader", i, -1, `${i + 1}: paint the row of query ${i + 1}`, String(i + 1));
-    const cells = Array.from({ length: keys }, (_, j) => {
+    const cells = upTo(keys).map((j) => {
       const box = element("div", { class: "attnlab-square", role: "checkbox", tabindex: -1, "data-row": i });
       Object.assign(box.dataset, { key: j, i, j });
       return box;
@@ -125,13 +124,13 @@ function board({ queries, keys, length, help }) {
         const state = `${weight} ${may} ${bits[i * keys + j]}`;
         if (drawn[i * keys + j] === state) return; // a stroke changes few of many cells
         drawn[i * keys + j] = state;
-        const digits = may ? decimals(weight).replace(/^0/, "") : "";
+        const digits = may ? fixed(weight).replace(/^0/, "") : "";
         Object.assign(box.dataset, { weight, digits, bit: bits[i * keys + j] }); // the style sheet shows these two
         box.style.setProperty("--share", weight);
         box.classList.toggle("attnlab-hidden", !may);
         box.classList.toggle("attnlab-on-dark", weight >= LIGHT_INK_FROM);
         box.setAttribute("aria-checked", String(bits[i * keys + j] === 1));
-        const spoken = may ? `may attend, weight ${decimals(weight)}` : "hidden, weight 0";
+        const spoken = may ? `may attend, weight ${fixed(weight)}` : "hidden, weight 0";
         box.setAttribute("aria-label", `Query ${i + 1}, key ${j + 1}: ${spoken}`);
       });
       sum.textContent = seen ? "1" : "0";
@@ -180,8 +179,7 @@ function strokes({ life, board, queries, keys, bits, cursor, go, change, undo })
 
   /** Change a cell, or a whole row or column from its heading: all True, and all False when they are. */
   function toggle([i, j]) {
-    const range = (count) => Array.from({ length: count }, (_, at) => at);
-    const lines = i < 0 ? range(queries).map((row) => [row, j]) : j < 0 ? range(keys).map((key) => [i, key]) : [[i, j]];
+    const lines = i < 0 ? upTo(queries).map((row) => [row, j]) : j < 0 ? upTo(keys).map((key) => [i, key]) : [[i, j]];
     change(lines, lines.every(valueAt) ? 0 : 1);
   }
   life.listen(grid, "click", (event) => {
@@ -228,7 +226,7 @@ function paintBars(list, { plain, row, allowed, column }) {
     ...plain.map((before, j) => {
       const line = weightBar(`key ${j + 1}`, row[j], j === column, before);
       line.querySelector(".attnlab-bar-number").textContent =
-        `${decimals(before)} → ${allowed[j] ? decimals(row[j]) : "0"}`;
+        `${fixed(before)} → ${allowed[j] ? fixed(row[j]) : "0"}`;
       line.classList.toggle("attnlab-hidden-key", !allowed[j]);
       return line;
     }),
@@ -244,7 +242,7 @@ function render({ model, el }) {
   let scores, plain, bits, allowed, weights;
   let cursor = [model.get("row"), 0]; // where the keyboard is: −1 stands for the headings
 
-  const byRow = (all) => Array.from({ length: queries }, (_, i) => [...all.subarray(i * keys, (i + 1) * keys)]);
+  const byRow = (all) => upTo(queries).map((i) => [...all.subarray(i * keys, (i + 1) * keys)]);
   const load = () => {
     scores = byRow(floats(model.get("scores")));
     plain = scores.map((row) => shareOut(row, row.map(() => true)));
@@ -303,10 +301,10 @@ function render({ model, el }) {
       caption: "Each row of weights sums to 1, or to 0 where the query may see no key.",
       columns: ["Query", ...plain[0].map((_, j) => `Key ${j + 1}`), "Sum"],
       rows: scores.flatMap((row, i) => [
-        [`${i + 1}, scores`, ...row.map((score) => score.toFixed(4).replace("-", "−")), ""],
+        [`${i + 1}, scores`, ...row.map((score) => fixed(score, 4)), ""],
         [
           `${i + 1}, weights`,
-          ...weights[i].map((weight, j) => (allowed[i][j] ? weight.toFixed(4) : "hidden")),
+          ...weights[i].map((weight, j) => (allowed[i][j] ? fixed(weight, 4) : "hidden")),
           allowed[i].some(Boolean) ? "1" : "0",
         ],
       ]),
@@ -373,7 +371,7 @@ function render({ model, el }) {
     const who = `Query ${i + 1} may see`;
     if (!seen.length) return `${who} no key: all its weights are 0, and so is its output.`;
     if (seen.length === keys) return `${who} every key, as without a mask.`;
-    const held = seen.reduce((total, j) => total + plain[i][j], 0);
+    const held = total(seen.map((j) => plain[i][j]));
     const [what, each] = seen.length === 1 ? ["key", "its share is"] : ["keys", "each share is"];
     return `${who} ${what} ${enumerated(seen.map((j) => j + 1))}. Without a mask ${seen.length === 1 ? "it" : "they"} held ${readable(held)} of the whole; now ${each} divided by that.`;
   }

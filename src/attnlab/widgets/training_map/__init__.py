@@ -50,7 +50,7 @@ class TrainingMap(CourseWidget):
         [[0.2]]
     """
 
-    _esm, _css = browser_code(Path(__file__).parent)
+    _esm, _css = browser_code(Path(__file__).parent, "map")
 
     curves = traitlets.Bytes().tag(sync=True)  # uint8, (2 norms, 2 warm-ups, D, R, P)
     depths = traitlets.List(traitlets.Int()).tag(sync=True)

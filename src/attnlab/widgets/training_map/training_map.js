@@ -1,5 +1,5 @@
 // Training map: measured loss curves over depth and learning rate, for two norms with and without warm-up.
-// Names that are not defined here come from ../_shared.js, which stands before this text.
+// Names that are not defined here come from ../_shared.js and ../_map.js, which stand before this text.
 
 const NOT_FINITE = 255;
 const NEAR = 0.05; // this near to the loss of a guess, relatively, nothing was learnt
