@@ -391,3 +391,32 @@ def test_parts_that_do_not_fit_together_are_refused(tmp_path):
         path.write_bytes(spoilt)
         with pytest.raises(ValueError, match="file: damaged, its parts do not fit together"):
             load_translator(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_encoder_layers": 2000}, "2001 layers, but the file has"),
+        ({"num_decoder_layers": 2}, r"stacks.decoder_layers.1.*the config asks for \(.*the file has none"),
+        ({"norm": "post"}, r"stacks.decoder_norm.*the config asks for none, the file has \("),
+        ({"d_ff": 10**12}, "the config asks for .*1000000000000"),
+        ({"d_model": 10**6, "max_length": 65536}, "the config asks for .*1000000"),
+        ({"source_vocab_size": 10**12}, r"the config asks for \(1000000000000"),
+        ({"max_length": 10**12}, "max_length: expected at most 65536, got 1000000000000"),
+    ],
+)
+def test_a_file_that_claims_more_than_it_holds_takes_no_memory(changes, message, tmp_path):
+    """Each of these asks for more than a machine has, or for layers without end."""
+    path = tmp_path / "file"
+    save_translator(path, translator())
+    content = path.read_bytes()
+    config = document_of(content)["config"] | changes
+    path.write_bytes(rewritten(content, config=config))
+    with pytest.raises(ValueError, match=f"file: damaged, its parts do not fit together.*{message}"):
+        load_translator(path)
+
+
+def test_what_cannot_be_read_again_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="max_length: expected at most 65536, got 65537"):
+        save_translator(tmp_path / "file", translator(max_length=65537))
+    assert not (tmp_path / "file").exists()

@@ -21,9 +21,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from
 from safetensors.torch import save as bytes_from
@@ -42,6 +44,8 @@ FORMAT_VERSION = 1
 _FORMAT = "attnlab translator"
 _NO_DIGEST = "0" * 64
 _SCALE = ".scale"
+#: Sinusoidal positions stand in no file: without a limit a few digits could ask for any amount of memory.
+_MOST_POSITIONS = 1 << 16
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -58,8 +62,10 @@ def save_translator(path: PathLike, translator: TrainedTranslator) -> str:
 
     Raises:
         OSError: if the file cannot be written.
-        ValueError: if a weight is not finite, or JSON would change what ``about`` holds.
+        ValueError: if a weight is not finite, ``max_length`` is above 65,536, or JSON would change what
+            ``about`` holds.
     """
+    _check_length(translator.model.config)
     document = {
         "sha256": _NO_DIGEST,  # first, so that the first run of zeros in the file is this one
         "format": _FORMAT,
@@ -93,8 +99,8 @@ def load_translator(path: PathLike) -> TrainedTranslator:
         raise ValueError(f"{path}: damaged, or no safetensors file ({error})") from error
     document = _document(path, content)
     try:
-        model = Transformer(TransformerConfig.from_dict(document["config"])).eval()
-        model.load_state_dict(_unpacked(tensors))
+        weights = _unpacked(tensors)
+        model = _model_of(TransformerConfig.from_dict(document["config"]), weights)
         source, target = (Tokeniser.from_dict(document[side]) for side in ("source", "target"))
         return TrainedTranslator(model, source, target, document["about"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -121,6 +127,35 @@ def _unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, value in tensors.items()
         if not name.endswith(_SCALE)
     }
+
+
+def _model_of(config: TransformerConfig, weights: Mapping[str, Tensor]) -> Transformer:
+    """A model with these weights. It takes memory only once the weights are known to be all of its own."""
+    _check_length(config)
+    layers = config.num_encoder_layers + config.num_decoder_layers
+    if layers > len(weights):  # a layer has several; even empty ones would take memory
+        raise ValueError(f"config: {layers} layers, but the file has {len(weights)} tensors")
+    # A table of sinusoidal positions is no weight, and is worked out on the CPU whatever the device.
+    saved = replace(config, positions="none") if config.positions == "sinusoidal" else config
+    with torch.device("meta"):
+        expected = {name: value.shape for name, value in Transformer(saved).state_dict().items()}
+    given = {name: value.shape for name, value in weights.items()}
+    for name in sorted(expected.keys() | given.keys()):
+        if expected.get(name) != given.get(name):
+            wanted, found = (_shape(shapes.get(name)) for shapes in (expected, given))
+            raise ValueError(f"{name}: the config asks for {wanted}, the file has {found}")
+    model = Transformer(config).eval()
+    model.load_state_dict(weights)
+    return model
+
+
+def _shape(shape: torch.Size | None) -> str:
+    return "none" if shape is None else str(tuple(shape))
+
+
+def _check_length(config: TransformerConfig) -> None:
+    if config.max_length > _MOST_POSITIONS:
+        raise ValueError(f"max_length: expected at most {_MOST_POSITIONS}, got {config.max_length}")
 
 
 def _document(path: PathLike, content: bytes) -> dict[str, Any]:
