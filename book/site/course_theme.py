@@ -46,6 +46,7 @@ def links_of(app: Sphinx, page: str) -> dict[str, Any]:
     if repository and options.get("use_issues_button"):
         links["issue"] = page_links.issue_link(repository, page, VERSION)
     if source.endswith(".ipynb"):
+        links["done"] = not source.startswith("solutions/")
         links["notebook"] = source
         if colab := options["launch_buttons"].get("colab_url"):
             links["colab"] = page_links.colab_link(colab, repository, branch, source)

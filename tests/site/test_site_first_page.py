@@ -12,6 +12,7 @@ from playwright.sync_api import Page
 pytestmark = pytest.mark.browser
 
 FIRST = "book/pages/index.html"
+EXERCISES = "exercises/03_query_key_value.html"
 NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 
 
@@ -66,9 +67,66 @@ def test_every_page_leads_to_what_is_collected(shown: Page, page_name: str) -> N
     assert shown.locator("footer a", has_text=re.compile("^What is collected")).count() == 1, page_name
 
 
-def test_nothing_is_kept_but_the_choice_of_light_or_dark(open_page: Callable[..., Page]) -> None:
-    page = open_page("book/pages/privacy.html")
+def test_nothing_is_kept_but_what_the_reader_chose(open_page: Callable[..., Page]) -> None:
+    page = open_page(EXERCISES)
     assert page.evaluate("() => [localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
     page.locator(".mode").first.click()
-    assert page.evaluate("() => Object.keys(localStorage)") == ["mode"]
+    page.get_by_label("I am done with this page").check()
+    assert page.evaluate("() => Object.keys(localStorage).sort()") == ["done", "mode"]
     assert page.context.cookies() == []
+    page.get_by_label("I am done with this page").uncheck()
+    assert page.evaluate("() => Object.keys(localStorage)") == ["mode"]
+
+
+def done_links(page: Page) -> set[str]:
+    """Where the links that carry the sign of what is done lead."""
+    return set(page.locator("a[data-done]").evaluate_all("links => links.map((link) => link.pathname)"))
+
+
+def test_what_is_done_is_shown_in_every_list_of_chapters(open_page: Callable[..., Page]) -> None:
+    page = open_page(EXERCISES)
+    assert not done_links(page)
+    tick = page.get_by_label("I am done with this page")
+    tick.focus()
+    page.keyboard.press("Space")
+    assert done_links(page) == {f"/{EXERCISES}"}
+    page.goto(page.url.replace(EXERCISES, FIRST))
+    assert done_links(page) == {f"/{EXERCISES}"}
+    assert page.locator("main table a[data-done]").count() == 1
+    seen = page.locator("main table a[data-done]").evaluate("e => getComputedStyle(e, '::after').content")
+    assert "✓" in seen and "done" in seen  # a sign for the eye, a word for the ear
+    page.goto(page.url.replace(FIRST, EXERCISES))
+    assert tick.is_checked()
+    page.goto(page.url.replace(EXERCISES, "book/pages/privacy.html"))
+    forget = page.get_by_role("button", name="Forget which pages")
+    forget.click()
+    assert forget.is_disabled() and not done_links(page)
+    assert page.get_by_role("status").filter(has_text="Forgotten").count() == 1
+    assert page.evaluate("() => localStorage.length") == 0
+
+
+def test_solutions_and_pages_without_code_are_not_ticked(open_page: Callable[..., Page]) -> None:
+    for name in (FIRST, EXERCISES.replace("exercises/", "solutions/"), "book/pages/glossary.html"):
+        assert not open_page(name).locator(".done").count(), name
+
+
+@pytest.mark.parametrize("found", ["5", "{", "null", '{"a": 1}', '"text"'])
+def test_what_something_else_wrote_there_does_no_harm(found: str, open_page: Callable[..., Page]) -> None:
+    page = open_page(EXERCISES)
+    page.evaluate("found => localStorage.setItem('done', found)", found)
+    page.reload()
+    tick = page.get_by_label("I am done with this page")
+    assert not tick.is_checked() and not done_links(page)
+    tick.check()
+    page.reload()
+    assert tick.is_checked() and done_links(page) == {f"/{EXERCISES}"}
+
+
+def test_a_browser_that_keeps_nothing_says_so(open_page: Callable[..., Page]) -> None:
+    page = open_page(EXERCISES)
+    full = "throw new DOMException('full', 'QuotaExceededError')"
+    page.evaluate(f"() => {{ Storage.prototype.setItem = () => {{ {full}; }}; }}")
+    tick = page.get_by_label("I am done with this page")
+    tick.click()
+    assert not tick.is_checked()
+    page.get_by_text("This browser keeps nothing for this site.").wait_for()
