@@ -26,6 +26,7 @@ BROUGHT_BY = {
     "platformdirs": "jupyter-core",
     "babel": "jupyterlab-server",
     "safetensors": "Colab",
+    "pyyaml": "Colab",
 }
 #: What Colab lacks: pure Python packages that replace nothing there, with what each brings along.
 INSTALLED_WITH_IT = {"num2words": {"docopt"}, "cn2an": {"proces"}}

@@ -204,7 +204,7 @@ def test_axe_finds_nothing(open_quiz, scheme: str, scripts: str) -> None:
     else:
         answer(page, 0, 1)
         answer(page, 1, 1)
-    page.wait_for_timeout(200)
+    page.evaluate("() => Promise.all(document.getAnimations().map((animation) => animation.finished))")
     result = Axe().run(page)
     assert result.violations_count == 0, result.generate_report()
 

@@ -113,7 +113,7 @@ def test_narrow_screen_does_not_scroll_sideways(page_name: str, open_page: Calla
     page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
     for width in (390, 320):
         page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_timeout(100)
+        page.wait_for_function("width => innerWidth === width", arg=width)
         wide = page.evaluate("""() => [...document.querySelectorAll("main *")]
           .filter((part) => part.getBoundingClientRect().right > innerWidth)
           .filter((part) => !part.parentElement.closest(".scroll, pre, .output, math"))
@@ -148,12 +148,11 @@ def test_chapters_stand_beside_the_text_on_a_wide_screen(open_page: Callable[...
 def test_the_keyboard_reaches_what_scrolls(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{LESSON}.html", width=320)
     page.evaluate("document.fonts.ready")
-    page.wait_for_timeout(200)
-    boxes = page.evaluate("""() => [...document.querySelectorAll("main .scroll, main .highlight > pre")]
+    boxes = """[...document.querySelectorAll("main .scroll, main .highlight > pre")]
       .filter((box) => box.getClientRects().length)
-      .map((box) => [box.scrollWidth > box.clientWidth + 1, box.tabIndex === 0])""")
-    assert [True, True] in boxes, "nothing is wider than the screen, so the test shows nothing"
-    assert all(wide == reached for wide, reached in boxes)
+      .map((box) => [box.scrollWidth > box.clientWidth + 1, box.tabIndex === 0])"""
+    page.wait_for_function(f"() => {boxes}.every(([wide, reached]) => wide === reached)")
+    assert [True, True] in page.evaluate(boxes), "nothing is wider than the screen, so the test shows nothing"
 
 
 def test_a_page_can_be_read_without_scripts(open_page: Callable[..., Page]) -> None:

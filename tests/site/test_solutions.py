@@ -212,7 +212,7 @@ def test_a_browser_that_cannot_open_it_on_paper_says_so(book) -> None:
 def test_axe_finds_nothing(open_solutions, scheme: str, opened: bool) -> None:
     page = open_solutions(scheme=scheme)
     page.evaluate("opened => document.querySelectorAll('details').forEach((f) => (f.open = opened))", opened)
-    page.wait_for_timeout(200)
+    page.evaluate("() => Promise.all(document.getAnimations().map((animation) => animation.finished))")
     result = Axe().run(page)
     assert result.violations_count == 0, result.generate_report()
 

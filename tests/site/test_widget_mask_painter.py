@@ -15,7 +15,7 @@ from ipywidgets.embed import dependency_state, embed_data
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import MaskPainter
-from tests.site.widget_use import centre, focused, frames, host_at, press, spoil
+from tests.site.widget_use import centre, focused, frames, host_at, press, said, spoil
 
 pytestmark = pytest.mark.browser
 
@@ -199,9 +199,7 @@ def test_by_keyboard_alone(start, scheme):
     expected.row = 4
     assert focused(page, LABEL_TRAIT_OR_TAG).startswith("Query 5, key 5: ")
     assert_shown(view, expected)
-    page.wait_for_timeout(700)  # announcements wait for rest
-    said = view.locator("[aria-live=polite]").inner_text()
-    assert said.startswith("Mask: painted, True means may attend. Query ")
+    said(view, "Mask: painted, True means may attend. Query ")
 
     press(page, "Tab", "Tab", "Tab")  # over the two buttons
     assert focused(page, LABEL_TRAIT_OR_TAG) == "summary"

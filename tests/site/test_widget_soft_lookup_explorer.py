@@ -376,7 +376,8 @@ def test_a_burst_of_changes_is_drawn_once_and_announced_once(shown):
           }
           await frame();
           await frame();
-          await new Promise((resolve) => setTimeout(resolve, 900));
+          while (!seen.said) await frame();
+          await new Promise((resolve) => setTimeout(resolve, 900));  // a second one would be due by then
           return seen;
         }"""
     )

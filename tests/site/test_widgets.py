@@ -23,7 +23,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import AttentionExplorer, GradientExplorer
-from tests.site.widget_use import centre, focused, frames, press, spoil
+from tests.site.widget_use import centre, focused, frames, press, said, spoil
 
 pytestmark = pytest.mark.browser
 
@@ -342,8 +342,7 @@ def test_attention_by_keyboard_alone(source, open_url, scheme):
         expected.row = row % len(expected.tokens)
         assert_attention(view, expected)
     assert view.locator("[role=listbox]").get_attribute("aria-activedescendant").endswith(f"-{expected.row}")
-    page.wait_for_timeout(700)  # announcements wait for rest
-    assert view.locator("[aria-live=polite]").inner_text().startswith(f"{expected.tokens[expected.row]}.")
+    said(view, f"{expected.tokens[expected.row]}.")
 
     press(page, "Tab", "Tab", "Tab")  # over the two buttons
     assert focused(page) == "summary"
@@ -380,8 +379,7 @@ def test_gradient_by_keyboard_alone(source, open_url, scheme):
         expected.distance = distance
         assert_gradient(view, expected)
     shown = expected.names[0]
-    page.wait_for_timeout(700)
-    assert f"Distance {last - 1}. {shown}: " in view.locator("[aria-live=polite]").inner_text()
+    said(view, f"Distance {last - 1}. {shown}: ")
 
     press(page, "Tab")
     focused(page)

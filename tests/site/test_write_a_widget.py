@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from ipywidgets.embed import embed_data
+from ipywidgets.embed import dependency_state, embed_data
 
 from tests.site.conftest import ROOT
-from tests.site.widget_use import frames, host_at, spoil
+from tests.site.widget_use import frames, host_at, said, spoil
 
 PAGE = ROOT / "book" / "pages" / "write_a_widget.md"
 NAME = re.compile(r"^(?:#|//|/\*) (temperature_bars/[\w.]+)(?: \*/)?$")
@@ -54,7 +54,7 @@ def bars(tmp_path_factory):
 def book(bars, tmp_path_factory, build_book, make_notebook):
     """A page with the widget and nothing else."""
     widget = bars(SCORES)
-    data = embed_data(views=[widget], drop_defaults=False)
+    data = embed_data(views=[widget], state=dependency_state([widget], drop_defaults=False))
     [view] = data["view_specs"]
     shown = {VIEW: view, "text/plain": repr(widget)}
     cell = {
@@ -100,10 +100,9 @@ def test_the_page_shows_what_python_computes_by_keyboard_too(bars, book, serve_f
     frames(page)
     np.testing.assert_allclose(shown(host), bars(SCORES, temperature=1.5).weights(), atol=1e-12)
     assert host.locator("output").inner_text() == "1.5"
-    page.wait_for_function(
-        "() => document.querySelector('[data-spoken]').textContent.startsWith('Temperature 1.5: key 1')"
-    )
+    said(host, "Temperature 1.5: key 1")
     host.locator("summary").click()
+    host.locator("tbody tr").first.wait_for()  # the table is filled when it opens
     cells = host.locator("tbody tr").first.locator("th, td").all_inner_texts()
     assert cells == ["1", "2", f"{bars(SCORES, temperature=1.5).weights()[0]:.4f}"]
 

@@ -47,6 +47,15 @@ def frames(page: Page, count: int = 2) -> None:
         page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
+def said(view: Locator, start: str) -> str:
+    """What a widget announces, once it begins with ``start``: announcements wait until the reader rests."""
+    live = view.locator("[aria-live=polite]").first
+    live.page.wait_for_function(
+        "([live, start]) => live.textContent.startsWith(start)", arg=[live.element_handle(), start]
+    )
+    return live.inner_text()
+
+
 def press(page: Page, *keys: str) -> None:
     """Press keys, one after another."""
     for key in keys:

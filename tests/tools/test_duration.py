@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from attnlab import widgets
 from tools.notebooks import duration, execute
 
 HEAD, NOTEBOOK = "book/lessons/01_back.py", "notebooks/01_back.ipynb"
@@ -113,3 +114,9 @@ def test_steps_rise_and_every_one_has_words():
     ]
     assert len({duration.words(seconds) for seconds in duration.STEPS}) == len(duration.STEPS)
     assert duration.words(120) == "2 minutes" and duration.words(45) == "45 seconds"
+
+
+@pytest.mark.parametrize("name", widgets.__all__)
+def test_each_widget_counts_as_a_picture(name):
+    assert duration._figures(f"import x\n{name}(a)\n") == 1
+    assert duration._figures(f"kept = {name}(a)\nnot{name}(a)\n") == 0

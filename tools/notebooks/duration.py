@@ -3,7 +3,10 @@
 The text says ``[[how-long:read]]`` and ``[[how-long:run]]``.
 """
 
+import ast
+import functools
 import re
+from pathlib import Path
 
 from . import code
 from .manuscript import Manuscript
@@ -13,6 +16,7 @@ from .markdown import LINK, MATH, mask, prose_only
 # of its own, and a figure or widget, in seconds.
 WORD, LINE, FORMULA, FIGURE = 0.5, 3.0, 20.0, 40.0
 ROUNDED_TO = 5
+WIDGETS = Path(__file__).resolve().parents[2] / "src" / "attnlab" / "widgets"
 STEPS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600)
 # A measurement up to this share above the stored step, or down to this share of it, changes nothing.
 ABOVE, BELOW = 1.25, 0.4
@@ -33,12 +37,19 @@ def reading(manuscript: Manuscript) -> int:
 
 
 def _figures(source: str) -> int:
-    """Return how many pictures and widgets a cell draws: calls of ``plots`` and of ``...Explorer``."""
+    """Return how many pictures and widgets a cell draws: calls of ``plots``, and of widgets."""
+    drawing = "|".join(sorted(code.DRAWING))
     return len(
-        re.findall(
-            rf"\bplots\.(?:{'|'.join(sorted(code.DRAWING))}|small_multiples)\(|^\w+Explorer\(", source, re.M
-        )
+        re.findall(rf"\bplots\.(?:{drawing}|small_multiples)\(|^(?:{'|'.join(_widgets())})\(", source, re.M)
     )
+
+
+@functools.cache
+def _widgets() -> tuple[str, ...]:
+    """Return the names of the course's widgets."""
+    tree = code.parse((WIDGETS / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.level]
+    return tuple(alias.name for node in imports for alias in node.names)
 
 
 def step(cpu: float, stored: int | None) -> int:
