@@ -6,7 +6,7 @@
 const STATE = 'script[type="application/vnd.jupyter.widget-state+json"]';
 const HOME = document.currentScript.src; // the other files lie beside this one
 const PLACE = ".attnlab-host[data-model]";
-const FAILED = "This interactive figure could not start. The figure above it makes the same point.";
+const FAILED = "This interactive figure could not start.";
 const NEAR = "400px 0px"; // start widgets this far below the screen
 
 /** The part of a Jupyter widget's model that modules use. What is saved stays in the page. */
@@ -124,6 +124,8 @@ const running = new Map(); // place → what ends the widget in it
 async function start(place, model) {
   const controller = new AbortController();
   const el = document.createElement("div");
+  // The first sentence says that scripts are needed, the rest what to look at instead.
+  const instead = place.textContent.replace(/^[^.]*\./, "");
   try {
     const [module] = await Promise.all([
       loadModule(model.get("_esm")),
@@ -141,7 +143,7 @@ async function start(place, model) {
   } catch (error) {
     controller.abort();
     const note = document.createElement("p");
-    note.textContent = FAILED;
+    note.textContent = FAILED + instead;
     place.replaceChildren(note);
     place.dataset.state = "failed";
     console.error(error);

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
@@ -44,6 +44,16 @@ def test_it_answers(open_page: Callable[..., Page]) -> None:
 def test_without_scripts_a_sentence_stands_there(open_page: Callable[..., Page]) -> None:
     page = open_page(FIRST, java_script_enabled=False)
     assert "Lesson 3 shows it as a figure" in page.locator(".attnlab-host").inner_text()
+
+
+def test_where_it_cannot_start_the_page_says_where_else_to_look(browser: Browser, site_url: str) -> None:
+    page = browser.new_page()
+    page.route(re.compile(r"/_static/widgets/(?!widget_host)"), lambda route: route.abort())
+    page.goto(site_url + FIRST)
+    page.wait_for_function("() => document.querySelector('.attnlab-host').dataset.state === 'failed'")
+    said = page.locator(".attnlab-host").inner_text()
+    page.close()
+    assert said == "This interactive figure could not start. Lesson 3 shows it as a figure."
 
 
 def test_a_widget_that_no_notebook_holds_stops_the_build(
