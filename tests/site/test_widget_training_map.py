@@ -178,6 +178,25 @@ def test_the_keyboard_reaches_all_and_the_choice_is_announced(shown):
     assert focused(view.page) == "summary"
 
 
+def test_a_burst_of_choices_is_drawn_once(shown):
+    view = shown()
+    drawn = view.evaluate(
+        """async (view) => {
+          const frame = () => new Promise(requestAnimationFrame);
+          await frame();
+          let drawn = 0;
+          const watch = new MutationObserver((all) => (drawn += all.length));
+          watch.observe(view.querySelector("path.attnlab-curve").ownerSVGElement, { childList: true });
+          for (const cell of view.querySelectorAll("[data-row='1']")) cell.click();
+          await frame();
+          await frame();
+          return drawn;
+        }"""
+    )
+    assert drawn == 1
+    assert cell(view, 1, 6).get_attribute("aria-checked") == "true"
+
+
 def test_what_became_of_a_run_is_not_told_by_colour_alone(shown):
     view = shown()
     assert cell(view, 3, 4).inner_text().split() == ["=", "1.61"]

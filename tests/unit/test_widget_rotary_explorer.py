@@ -129,3 +129,8 @@ def test_a_setting_out_of_range_is_refused_and_changes_nothing(setting, value):
     assert getattr(widget, setting) == before
     with pytest.raises(ValueError, match=f"{setting}: expected a number from"):
         RotaryExplorer([1.0, 0.0], [1.0, 0.0], **{setting: value})
+
+
+def test_the_same_cell_twice_gives_a_state_of_the_same_size():
+    sizes = [len(json.dumps(explorer().get_state(), default=len)) for _ in range(2)]
+    assert sizes[0] == sizes[1]

@@ -91,3 +91,8 @@ def test_a_setting_out_of_range_is_refused_and_changes_nothing(setting, value):
     with pytest.raises(ValueError, match=f"{setting}: expected"):
         widget.set_state({setting: value})
     assert getattr(widget, setting) == before
+
+
+def test_the_same_cell_twice_gives_a_state_of_the_same_size():
+    sizes = [len(json.dumps(shown().get_state(), default=len)) for _ in range(2)]
+    assert sizes[0] == sizes[1]
