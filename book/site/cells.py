@@ -43,7 +43,7 @@ class BoxTables(SphinxPostTransform):
     def run(self, **kwargs: Any) -> None:
         for table in list(self.document.findall(nodes.table)):
             box = nodes.container(classes=["scroll", "table-box"])
-            table.replace_self(box)
+            table.parent.replace(table, box)  # replace_self would give the box the id of the table
             box += table
 
 

@@ -1,16 +1,17 @@
 """Sphinx extension: the trained translators on the website.
 
-``{translator-explorer}`` in a page puts the widget of the same name there, with every translator to choose,
-and before it a table of what each part is for, as it was measured. A lesson's own widget gets the file of its
-language. The weights are in no page: each translator is a script of its own, which holds the file of
-``book/translators`` in base64 and is loaded when a reader asks. A script works where a page is opened from a
-file, and under a policy that allows this site's own files alone.
+``{translator-explorer}`` in a page puts the widget of the same name there, with every translator to choose;
+``{translator-effects}`` a table of what each part is worth, as it was measured. A lesson's own widget gets
+the file of its language. The weights are in no page: each translator is a script of its own, which holds the
+file of ``book/translators`` in base64 and is loaded when a reader asks. A script works where a page is opened
+from a file, and under a policy that allows this site's own files alone.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import runpy
 import zlib
@@ -172,17 +173,28 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> nodes.table:
 
 
 class TranslatorExplorer(Directive):
-    """The widget with all translators, below what was measured of them."""
+    """The widget with all translators; its content is for those whose browser runs no scripts."""
+
+    has_content = True
 
     def run(self) -> list[nodes.Node]:
-        view = f'<script type="{VIEW}">{{"model_id": "{MODEL}"}}</script>'
+        waiting = html.escape(" ".join(self.content))
+        text = json.dumps({"model_id": MODEL, "waiting": waiting}).replace("</", "<\\/")
+        return [nodes.raw("", f'<script type="{VIEW}">{text}</script>', format="html")]
+
+
+class TranslatorEffects(Directive):
+    """The table of what each part of the translators is worth."""
+
+    def run(self) -> list[nodes.Node]:
         self.state.document.settings.record_dependencies.add(
             str(ROOT / "book" / "translators" / "effects.json")
         )
-        return [effects_table(), nodes.raw("", view, format="html")]
+        return [effects_table()]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("translator-explorer", TranslatorExplorer)
+    app.add_directive("translator-effects", TranslatorEffects)
     app.connect("html-page-context", supply_pages, priority=850)  # after MyST-NB, before the widgets' host
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
