@@ -18,6 +18,10 @@ const buildQuestion = (block, number, count, report) => {
     const input = make("input", { type: "radio", name, id });
     const label = make("label", { htmlFor: id });
     label.append(...fold.querySelector("summary").childNodes);
+    // A formula alone is no name to everybody: its letters, in their order, are.
+    const words = label.cloneNode(true);
+    for (const formula of words.querySelectorAll("math")) formula.remove();
+    if (!words.textContent.trim()) input.setAttribute("aria-label", label.textContent.trim());
     const why = fold.querySelector(".quiz-why");
     why.id = `${id}-why`;
     why.hidden = true;
