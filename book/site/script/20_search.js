@@ -15,12 +15,12 @@ const asked = new URLSearchParams(location.search).get("q");
 if (asked && document.querySelector("#search-results")) {
   for (const input of document.querySelectorAll("input[name=q]")) input.value = asked;
 }
-// What a solution page folds is not quoted below a result.
+// What a solution page folds is not quoted below a result, nor what stands around the text of a page.
 if (typeof Search === "object") {
   const textOf = Search.htmlToText;
   Search.htmlToText = (page, anchor) => {
     const copy = new DOMParser().parseFromString(page, "text/html");
-    for (const fold of copy.querySelectorAll(".solution-fold")) fold.remove();
+    for (const fold of copy.querySelectorAll(".solution-fold, .page-head, .contents-fold, .done, .turn")) fold.remove();
     return textOf(copy.documentElement.outerHTML, anchor);
   };
 }
