@@ -39,6 +39,7 @@ def test_search_finds_a_word_of_the_prose(open_page: Callable[..., Page]) -> Non
     page.wait_for_function("() => document.querySelector('#search-results li p.context')")
     found = results.evaluate_all("links => links.map((link) => link.getAttribute('href'))")
     assert any(LESSON in address for address in found), found
+    page.wait_for_load_state("networkidle")  # each result's page is fetched for its quotation
     quoted = page.locator("#search-results li p.context").all_inner_texts()
     assert quoted and not [text for text in quoted if "On this page" in text or "minutes to read" in text]
     results.first.click()
