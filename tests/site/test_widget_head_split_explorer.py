@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from ipywidgets.embed import dependency_state, embed_data
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import HeadSplitExplorer
-from tests.site.widget_use import focused, frames, host_at, press, spoil
+from tests.site.widget_use import (
+    COUNT_WHAT_LIVES,
+    focused,
+    frames,
+    host_at,
+    press,
+    showing,
+    spoil,
+    taken_away,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -23,8 +30,6 @@ SMALL, LARGEST = range(2)  # the views of the page, in order
 STEPS = ("x", "view", "transpose", "attention", "back", "merge")
 PHONE: dict[str, Any] = {"has_touch": True, "is_mobile": True}
 LABEL_TRAIT_OR_TAG = "at.dataset.trait ?? at.getAttribute('aria-label') ?? at.localName"
-VIEW = "application/vnd.jupyter.widget-view+json"
-STATE = "application/vnd.jupyter.widget-state+json"
 
 
 def explorers() -> list[HeadSplitExplorer]:
@@ -44,16 +49,7 @@ def book_url(
     serve_folder: Callable[[Path], str],
 ) -> str:
     """Address of a small book whose first page shows the widgets; ``wrong.html`` has wrong numbers."""
-    views = explorers()
-    embedded = embed_data(views=views, state=dependency_state(views, drop_defaults=False))
-    outputs = [
-        {"output_type": "display_data", "metadata": {}, "data": {VIEW: view, "text/plain": "a widget"}}
-        for view in embedded["view_specs"]
-    ]
-    cells = [{"cell_type": "code", "source": "show()", "outputs": [output]} for output in outputs]
-    content = json.loads(make_notebook({"cell_type": "markdown", "source": "# Split"}, *cells))
-    content["metadata"]["widgets"] = {STATE: embedded["manager_state"]}
-    book = build_book(tmp_path_factory.mktemp("split"), {"index.ipynb": json.dumps(content)})
+    book = build_book(tmp_path_factory.mktemp("split"), {"index.ipynb": showing(explorers(), make_notebook)})
     assert book.code == 0, book.said
     (book.html / "wrong.html").write_text(
         spoil(book.page("index"), "tensors", lambda number: number + 1e-3), encoding="utf-8"
@@ -368,35 +364,10 @@ def test_a_burst_of_changes_is_drawn_once_and_announced_once(start):
 
 def test_nothing_listens_once_it_is_taken_away(book_url, open_url):
     page = open_url("about:blank", strict=False)
-    page.add_init_script(
-        """
-        window.alive = 0;
-        const add = EventTarget.prototype.addEventListener;
-        EventTarget.prototype.addEventListener = function (type, handler, options) {
-          if (this instanceof Element && (options?.signal || this.closest(".attnlab-widget"))) {
-            window.alive++;
-            if (options?.signal) add.call(options.signal, "abort", () => window.alive--, { once: true });
-          }
-          return add.call(this, type, handler, options);
-        };
-        const Observer = window.ResizeObserver;
-        window.ResizeObserver = class extends Observer {
-          observe(...all) { window.alive++; return super.observe(...all); }
-          disconnect() { window.alive--; return super.disconnect(); }
-        };
-        """
-    )
+    page.add_init_script(COUNT_WHAT_LIVES)
     page.goto(f"{book_url}index.html")
     view_at(page, LARGEST)
     view_at(page, SMALL).locator("[data-step='2']").click()  # and a frame and a timer are under way
-    before, after, handlers = page.evaluate(
-        """async () => {
-          const host = attnlabHost;
-          const before = window.alive;
-          document.querySelectorAll(".attnlab-host[data-state=ready]").forEach(host.dispose);
-          const waiting = [...host.models.values()].reduce((all, one) => all + one.listeners, 0);
-          return [before, window.alive, waiting];
-        }"""
-    )
+    before, after, handlers = taken_away(page)
     assert before >= 20
     assert (after, handlers) == (0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from ipywidgets.embed import dependency_state, embed_data
 from playwright.sync_api import Locator, Page
 
 from attnlab.widgets import HeadSwitches
-from tests.site.widget_use import focused, frames, host_at, press, spoil
+from tests.site.widget_use import (
+    COUNT_WHAT_LIVES,
+    focused,
+    frames,
+    host_at,
+    press,
+    showing,
+    spoil,
+    taken_away,
+)
 
 pytestmark = pytest.mark.browser
 
 SCHEMES = ("light", "dark")
 PHONE: dict[str, Any] = {"has_touch": True, "is_mobile": True}
 LABEL_TRAIT_OR_TAG = "at.dataset.head ?? at.dataset.trait ?? at.getAttribute('aria-label') ?? at.localName"
-VIEW = "application/vnd.jupyter.widget-view+json"
-STATE = "application/vnd.jupyter.widget-state+json"
 
 
 def switches() -> HeadSwitches:
@@ -48,14 +53,7 @@ def book_url(
     serve_folder: Callable[[Path], str],
 ) -> str:
     """Address of a small book whose first page shows the widget; ``wrong.html`` has wrong numbers."""
-    views = [switches()]
-    embedded = embed_data(views=views, state=dependency_state(views, drop_defaults=False))
-    data = {VIEW: embedded["view_specs"][0], "text/plain": "a widget"}
-    output = {"output_type": "display_data", "metadata": {}, "data": data}
-    cell = {"cell_type": "code", "source": "show()", "outputs": [output]}
-    content = json.loads(make_notebook({"cell_type": "markdown", "source": "# Heads"}, cell))
-    content["metadata"]["widgets"] = {STATE: embedded["manager_state"]}
-    book = build_book(tmp_path_factory.mktemp("heads"), {"index.ipynb": json.dumps(content)})
+    book = build_book(tmp_path_factory.mktemp("heads"), {"index.ipynb": showing([switches()], make_notebook)})
     assert book.code == 0, book.said
     (book.html / "wrong.html").write_text(
         spoil(book.page("index"), "parts|measured", lambda number: number + 1e-3), encoding="utf-8"
@@ -266,34 +264,9 @@ def test_a_burst_of_changes_is_drawn_once_and_announced_once(start):
 
 def test_nothing_listens_once_it_is_taken_away(book_url, open_url):
     page = open_url("about:blank", strict=False)
-    page.add_init_script(
-        """
-        window.alive = 0;
-        const add = EventTarget.prototype.addEventListener;
-        EventTarget.prototype.addEventListener = function (type, handler, options) {
-          if (this instanceof Element && (options?.signal || this.closest(".attnlab-widget"))) {
-            window.alive++;
-            if (options?.signal) add.call(options.signal, "abort", () => window.alive--, { once: true });
-          }
-          return add.call(this, type, handler, options);
-        };
-        const Observer = window.ResizeObserver;
-        window.ResizeObserver = class extends Observer {
-          observe(...all) { window.alive++; return super.observe(...all); }
-          disconnect() { window.alive--; return super.disconnect(); }
-        };
-        """
-    )
+    page.add_init_script(COUNT_WHAT_LIVES)
     page.goto(f"{book_url}index.html")
     view_at(page).locator("[data-head='2']").click()  # and a frame and a timer are under way
-    before, after, handlers = page.evaluate(
-        """async () => {
-          const host = attnlabHost;
-          const before = window.alive;
-          document.querySelectorAll(".attnlab-host[data-state=ready]").forEach(host.dispose);
-          const waiting = [...host.models.values()].reduce((all, one) => all + one.listeners, 0);
-          return [before, window.alive, waiting];
-        }"""
-    )
+    before, after, handlers = taken_away(page)
     assert before >= 13
     assert (after, handlers) == (0, 0)
