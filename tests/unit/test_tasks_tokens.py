@@ -160,6 +160,9 @@ def test_a_vocabulary_numbers_its_tokens():
     assert "b" in vocabulary and "d" not in vocabulary
     assert vocabulary.encode(["b", "d", " a"]) == [5, UNK, 4]
     assert Vocabulary.from_rows([["c"], ["b", " a", "b"]]).tokens == vocabulary.tokens
+    # So many that no order of a set is theirs by chance.
+    letters = tuple("abcdefghijklmnopqrstuvwxyz")
+    assert Vocabulary.from_rows([letters[::-1], letters]).tokens[4:] == letters
     assert Vocabulary(["z", "a"]).encode(["a", "z"]) == [5, 4]
 
 
