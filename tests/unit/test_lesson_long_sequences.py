@@ -160,8 +160,9 @@ def test_what_is_measured_is_each_length_and_what_it_takes(lesson):
     assert all(seconds >= 0 for _counted, _grown, seconds in found.values())
 
 
-def test_the_error_is_a_share_of_the_largest_output(lesson):
-    assert lesson["error"](torch.tensor([1.0, -3.0]), torch.tensor([2.0, -4.0])) == pytest.approx(0.25)
+def test_the_error_is_a_share_of_the_largest_value(lesson):
+    output, wanted, values = torch.tensor([1.0, -3.0]), torch.tensor([2.0, -3.5]), torch.tensor([3.0, -8.0])
+    assert lesson["error"](output, wanted, values) == pytest.approx(0.125)
 
 
 def test_the_memory_of_training(lesson):
