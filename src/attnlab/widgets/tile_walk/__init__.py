@@ -1,7 +1,7 @@
-r"""A walk through the tiles of chunked attention, with each row's running maximum, sum and output in view.
+r"""A walk through the tiles of chunked attention, with what each row carries in view.
 
-After a tile with scores :math:`s` and values :math:`v`, a row's running maximum :math:`m`, sum :math:`\ell` and
-output :math:`a` become
+After a tile with scores :math:`s` and values :math:`v`, a row's running maximum :math:`m`, sum :math:`\ell`
+and output :math:`a` become
 
 .. math::
     m' = \max(m, \max s), \quad \ell' = e^{m - m'} \ell + \textstyle\sum e^{s - m'}, \quad
@@ -42,7 +42,7 @@ class TileWalk(CourseWidget):
         ValueError: shapes that do not fit, numbers that are not finite, a setting out of its range.
 
     Example:
-        >>> TileWalk([[0.0, 0.0]], [1.0, 3.0], key_tile=1, step=2).output().tolist()
+        >>> TileWalk([[0.0, 0.0]], [1.0, 3.0], query_tile=1, key_tile=1, step=2).output().tolist()
         [2.0]
     """
 
