@@ -313,7 +313,7 @@ if None not in prediction.values():
 # ### Why the tempting answers are wrong
 #
 # - **"Sixteen heads of half the width take the same."** Queries, keys and values do. A matrix of scores has no axis of the
-#   width, and there are twice as many of them.
+#   width, and there are more of them, one for each head.
 # - **"Half precision takes a quarter."** That is the effect of half the *length*. Here the numbers stay as many.
 # - **"Training keeps one layer's weights at a time."** The backward pass begins when the forward pass has ended, so all six
 #   layers have to wait.
