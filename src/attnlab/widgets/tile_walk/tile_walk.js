@@ -58,6 +58,7 @@ function render({ model, el }) {
   const sizes = { query_tile: size("query_tile", "Queries in a tile", T), key_tile: size("key_tile", "Keys in a tile", S) };
   for (const [trait, { input }] of Object.entries(sizes)) input.dataset.trait = trait;
   const move = (by) => {
+    compute(); // presses may come faster than frames
     const step = clamp(now.done + by, 0, now.tiles.length);
     if (step !== model.get("step")) here.set("step", step);
   };
