@@ -14,7 +14,7 @@ VERDICTS = ("holds", "refuted")
 TEXT_B = "^ a 3 b 7 c 1 c 1 b"
 TEXT_C = "^ a 3 b 7 c 1 c 1 c"
 
-PREDICTED = {
+PREDICTED: dict[str, Choice | Near] = {
     "rollout, third token to first": Near(0.25, absolute=0.005),
     "40 keys, d_v = 16, free directions": Near(23),
     "12 keys, d_v = 16, free directions": Near(0),
