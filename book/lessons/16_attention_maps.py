@@ -163,8 +163,8 @@ claim("right", share_right(reading), at_least=0.99)
 claim("certainty_new", certainty[kind["new"]].mean(), at_most=0.2)
 
 # %% [markdown]
-# After known letters [[right:.1%]] of its predictions are right. After new letters it gives its best guess a probability of [[certainty_new:.2f]], where one of eight digits deserves
-# [[=0.125]]. It has learnt the task, and knows when it does not know.
+# After known letters [[right:.1%]] of its predictions are right. After new letters it gives its best guess a probability of
+# [[certainty_new:.2f]], where one of eight digits deserves [[=0.125]]. It has learnt the task, and knows when it does not know.
 #
 # ## Good pictures
 #
@@ -355,7 +355,7 @@ claim("no_sink_known", moved["known"], at_most=0.005)
 claim("no_sink_digit", moved["digit"], at_least=0.01)
 
 # %% [markdown]
-# Predictions are compared by their *shift*, half the sum of all differences between two distributions, from 0 to 1. After
+# Predictions are compared by their *shift*, half the sum of the absolute differences of two distributions, from 0 to 1. After
 # known letters it is [[no_sink_known:.3f]]: no sink needed. After digits it is [[no_sink_digit:.2f]] (over
 # [[no_sink_digit:seeds]] seeds [[no_sink_digit:range:.2f]]): weight that had been parked now falls on tokens that *do* say
 # something, and moves a prediction that should not depend on them. How far is a matter of the seed.
@@ -463,8 +463,8 @@ claim("raw_ranks", raw_correlation["ranks"], at_least=0.1, at_most=0.7)
 
 # %% [markdown]
 # The correlation is [[raw_correlation:.2f]], and that of their ranks [[raw_ranks:.2f]] (over [[raw_ranks:seeds]] seeds
-# [[raw_ranks:range:.2f]]). Weights are not noise, and they are not effects. @jain2019 (section 4.1) found weak correlations
-# in recurrent classifiers.
+# [[raw_ranks:range:.2f]]). Weights are not noise, and they are not effects. @jain2019 (section 4.1) found weak
+# correlations in recurrent classifiers.
 #
 # ## Following the weight through the layers
 #
@@ -602,7 +602,7 @@ plots.matrix(torch.stack([even, other]), rows=["the model's", "others"],
 # %% [markdown]
 # Second, nearly. @jain2019 (section 4.2) shuffled the weights of trained classifiers and searched for others, and
 # predictions often hardly changed: "attention is not explanation". @wiegreffe2019 answer that a classifier may not need
-# attention at all, and ask for controls (section 3.2): do predictions survive *equal* weights? Try both in layer 2.
+# attention at all, and ask for controls (section 3): do predictions survive *equal* weights? Try both in layer 2.
 
 # %%
 seen = causal_mask(tokens.shape[1])
@@ -684,8 +684,8 @@ plots.matrix(answers, rows=["weight, layer 2", "rollout", "effect"], columns=wor
                  "and removing either the first b or the 7 changes the prediction.")
 
 # %% [markdown]
-# Removing the first `b` shifts the prediction by [[example_letter[effect]:.2f]]. If somebody shows you the first row alone and says
-# that the model used the 7 and ignored the `b`, you know what to ask for.
+# Removing the first `b` shifts the prediction by [[example_letter[effect]:.2f]]. If somebody shows you the first row alone
+# and says that the model used the 7 and ignored the `b`, you know what to ask for.
 #
 # ## What this lesson did not show
 #
