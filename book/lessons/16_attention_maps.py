@@ -548,8 +548,8 @@ claim("conditions", torch.linalg.matrix_rank(rows.double()), equals=13)
 claim("directions", len(rows) - torch.linalg.matrix_rank(rows.double()), equals=5)
 
 # %% [markdown]
-# [[conditions:.0f]] independent conditions leave [[directions:.0f]] directions free. But weights cannot be negative, and that can stop the move at once. So take
-# one key, and lower its weight as far as the other keys can make up for it:
+# [[conditions:.0f]] independent conditions leave [[directions:.0f]] directions free. But weights cannot be negative, and
+# that can stop the move at once. So take one key, and lower its weight as far as the other keys can make up for it:
 
 # %%
 def lower(w, V, key):
