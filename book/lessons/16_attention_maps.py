@@ -221,7 +221,7 @@ claim("lookup_weight", by_head[lookup], at_least=0.9)
 claim("evenest_largest", maps[0][:, evenest, -1].amax(dim=-1).mean(), at_most=0.45)
 
 # %% [markdown]
-# The lookup head gives the right digit [[lookup_weight:.2f]]. In the evenest head's last row the largest weight is
+# The lookup head gives the right digit [[lookup_weight:.3f]]. In the evenest head's last row the largest weight is
 # [[evenest_largest:.2f]] on average: on a scale of its own it would be just as dark.
 #
 # **Arcs** show one head as lines from queries to keys. They are good for long texts, and they need a threshold: what is
@@ -328,7 +328,7 @@ claim("sink_length", start_value.norm(dim=-1).mean() / others, at_least=1.0)
 # %% [markdown]
 # In one head digits give the start mark [[sink_weight:.2f]] of their weight, on average. A key that takes the weight
 # nobody else needs is called an [attention sink](../book/pages/glossary.md#attention-sink). Where there is something to
-# look up, the lookup head leaves it alone ([[sink_known:.2f]]).
+# look up, the lookup head leaves it alone ([[sink_known:.0e]]).
 #
 # What does the sink hand over? `^` sees nothing but itself, so its value is the same vector in every text: it varies by
 # [[sink_varies:.0f]]. The darkest column of the map says nothing about the text. It says that there was nothing to say.
@@ -356,7 +356,7 @@ claim("no_sink_digit", moved["digit"], at_least=0.01)
 
 # %% [markdown]
 # Predictions are compared by their *shift*, half the sum of the absolute differences of two distributions, from 0 to 1. After
-# known letters it is [[no_sink_known:.3f]]: no sink needed. After digits it is [[no_sink_digit:.2f]] (over
+# known letters it is [[no_sink_known:.4f]]: no sink needed. After digits it is [[no_sink_digit:.2f]] (over
 # [[no_sink_digit:seeds]] seeds [[no_sink_digit:range:.2f]]): weight that had been parked now falls on tokens that *do* say
 # something, and moves a prediction that should not depend on them. How far is a matter of the seed.
 #
@@ -430,10 +430,10 @@ claim("often_effect", effect["its digit, seen more often"], at_most=0.05)
 
 # %% [markdown]
 # - The **digit, seen once**: weight [[once[weight]:.2f]], effect [[once[effect]:.2f]]. Here the map tells what you hoped.
-# - The **letter before it**: weight [[letter_weight:.2f]], effect [[letter_effect:.2f]]. Layer 1 has carried the letter to
+# - The **letter before it**: weight [[letter_weight:.4f]], effect [[letter_effect:.2f]]. Layer 1 has carried the letter to
 #   its digit; in layer 2 it is the digit's place that is looked at, for what *stands there by now*. A map shows places,
 #   not where their contents came from.
-# - The **digit, seen more often**: weight [[often_weight:.2f]], effect [[often_effect:.3f]]. Another copy says the same. It
+# - The **digit, seen more often**: weight [[often_weight:.2f]], effect [[often_effect:.4f]]. Another copy says the same. It
 #   was used, and it is not missed.
 #
 # :::{admonition} The common confusion: a high weight means that the token matters
@@ -528,7 +528,7 @@ claim("rank_gain", gain, at_least=0.05)
 claim("often_rollout", flow[roles["its digit, seen more often"]].mean(), at_least=0.03)
 
 # %% [markdown]
-# Where its letter stood once, the raw map gives that letter [[letter_share[raw]:.2f]] of what it gives the digit, rollout
+# Where its letter stood once, the raw map gives that letter [[letter_share[raw]:.4f]] of what it gives the digit, rollout
 # [[letter_share[rollout]:.2f]], a gain of [[letter_gain:.2f]] (over [[letter_gain:seeds]] seeds
 # [[letter_gain:range:.2f]]). The rank correlation with the effect rises by [[rank_gain:.2f]] to [[rollout_ranks:.2f]];
 # the plain one goes from [[raw_correlation:.2f]] to [[rollout_correlation:.2f]]. @abnar2020 (section 4) found such gains in
@@ -588,7 +588,7 @@ claim("move_lookup", moves["lookup"], at_most=0.05)
 
 # %% [markdown]
 # The output stays the same to [[drift:.0e]]. In the evenest head of layer 1, [[move_evenest:.0%]] of a row's weight can
-# be moved to other keys on average. In the lookup head, where one weight is nearly all, [[move_lookup:.1%]]. Longer texts
+# be moved to other keys on average. In the lookup head, where one weight is nearly all, [[move_lookup:.2%]]. Longer texts
 # and narrower heads have more freedom; sure rows have little, whatever their length.
 
 # %%
