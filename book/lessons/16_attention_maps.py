@@ -594,10 +594,11 @@ claim("move_lookup", moves["lookup"], at_most=0.05)
 # %%
 even, V = wide[0]
 other = farthest(even, V).float()
-plots.matrix(torch.stack([even, other]), rows=["the model's", "others"],
-             columns=[TOKENS[number] for number in tokens[0]], y="weights",
-             alt="Two rows of weights over the same 18 keys, clearly different, that give the "
-                 "same output to five decimals.")
+plots.lines(list(range(len(even))), {"the model's": even.tolist(), "others": other.tolist()},
+            x="position of the key", y="weight",
+            alt="Two rows of weights over the same 18 keys. They are about the same at early "
+                "keys and apart at late ones, some weights larger and some smaller, and give "
+                "the same output to five decimals.")
 
 # %% [markdown]
 # Second, nearly. @jain2019 (section 4.2) shuffled the weights of trained classifiers and searched for others, and
