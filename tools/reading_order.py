@@ -35,7 +35,9 @@ GLOSSARY, NOTATION = "book/pages/glossary.md", "book/pages/notation.md"
 
 #: The lesson that introduces a module, or one name of it; 0 for the course's tools, which any lesson may use.
 LESSON_OF = {
-    **dict.fromkeys(("claim", "seed", "plots", "widgets", "contracts", "measured", "tasks", "training"), 0),
+    **dict.fromkeys(
+        ("claim", "seed", "plots", "widgets", "contracts", "measured", "memory", "tasks", "training"), 0
+    ),
     "recurrent": 1,
     "attention": 3,
     "attention.causal_mask": 4,

@@ -5,7 +5,8 @@ The rooms, from the ground up; a module imports only from those before it:
 - ``attention``, ``multihead``, ``positions``, ``layers``: the parts;
 - ``cache``, ``transformer``, ``decoder_only``, ``efficient``: what is built of them;
 - ``recurrent``: the baselines that attention is compared with;
-- ``tasks``, ``training``, ``contracts``: data, one training loop, properties that any attention must have;
+- ``tasks``, ``training``, ``contracts``, ``memory``: data, one training loop, properties that any attention
+  must have, a counter of bytes;
 - ``claims``, ``plots``, ``widgets``, ``checks``: what lessons and exercises are made with.
 """
 

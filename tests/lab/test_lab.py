@@ -25,6 +25,7 @@ from tools.course import find_browser
 
 pytestmark = [pytest.mark.lab, pytest.mark.browser]
 
+ROOT = Path(__file__).resolve().parents[2]
 CELLS = [
     """
 import ipywidgets
@@ -41,6 +42,12 @@ attention
     """
 mask = MaskPainter(draw(size=(4, 4)), "causal", length=3)
 mask
+""",
+    f"""
+from attnlab.widgets import TranslatorExplorer
+
+translator = TranslatorExplorer({str(ROOT / "book" / "translators" / "translator-fr.safetensors")!r})
+translator
 """,
     """
 gradient = GradientExplorer({"fading": 0.3 ** np.arange(61), "flat": np.ones(61)}, distance=10)
@@ -178,7 +185,7 @@ def open_lab(url: str, runtime: Path) -> tuple[Lab, Callable[[], None]]:
             route.abort()
 
     try:
-        page = browser.new_page(viewport={"width": 1280, "height": 2200})
+        page = browser.new_page(viewport={"width": 1280, "height": 3000})
         page.route("**/*", guard)
         page.goto(url)
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
@@ -186,7 +193,7 @@ def open_lab(url: str, runtime: Path) -> tuple[Lab, Callable[[], None]]:
         page.get_by_text("| Idle").wait_for(timeout=60_000)
         lab = Lab(page, runtime, outside)
         lab.run_all()
-        page.wait_for_selector(".attnlab-gradient", timeout=90_000)
+        page.wait_for_selector(".attnlab-gradient", timeout=180_000)  # the last cell: the kernel is free
     except BaseException:
         close()
         raise
@@ -320,6 +327,19 @@ def test_mask_painter(lab: Lab) -> None:
 
 
 @in_own_thread
+def test_the_translator_gets_its_weights_from_the_kernel(lab: Lab) -> None:
+    """No address is in its state: the bytes come by a message, unasked."""
+    view = lab.page.locator(".attnlab-widget[data-done=true]")
+    view.wait_for(timeout=60_000)
+    for phrase in (None, "Thursday, May 1, 1997"):
+        if phrase:
+            view.locator("[data-trait=text]").fill(phrase)
+            lab.hears("translator.text", phrase)
+        expected = lab.kernel("translator._translator.translate([translator.text])[0]")
+        view.get_by_text(expected, exact=True).first.wait_for()
+
+
+@in_own_thread
 def test_the_kernel_moves_the_view(lab: Lab) -> None:
     lab.kernel("gradient.set_trait('distance', 7)")
     view = lab.page.locator(".attnlab-gradient[data-distance='7']")
@@ -337,7 +357,7 @@ def test_running_the_cells_again_leaves_as_many_models(lab: Lab) -> None:
     lab.page.wait_for_selector(".attnlab-gradient[data-distance='10']", timeout=60_000)
     assert lab.kernel("gradient.model_id") != first
     assert lab.kernel(count) == before
-    assert lab.page.locator(".attnlab-widget").count() == 3
+    assert lab.page.locator(".attnlab-widget").count() == 4
 
 
 @in_own_thread

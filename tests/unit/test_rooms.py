@@ -23,11 +23,12 @@ ALLOWED = {
     "tasks": set(),
     "training": set(),
     "measured": set(),
+    "memory": set(),
     "export": {"transformer", "tasks", "training"},
     "contracts": {"attention"},
     "plots": set(),
     "widgets": {"plots", "export", "tasks"},
-    "checks": MODELS | {"tasks", "training", "export", "contracts"},
+    "checks": MODELS | {"tasks", "training", "export", "contracts", "memory"},
     "grading": {"checks"},
     "cli": {"checks", "grading"},
 }
