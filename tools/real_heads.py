@@ -1,4 +1,4 @@
-"""Lesson 17's look into a real model: run the lesson's own functions on its weights, and store what they find.
+"""Lesson 17's look into a real model: run the lesson's own functions on its weights, and store the results.
 
 ``python -m tools.real_heads --write`` needs the weights of all-MiniLM-L6-v2 (the lesson says how to get them)
 and takes about a minute. Without ``--write`` it says what is wrong with the stored numbers: that they are

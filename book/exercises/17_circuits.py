@@ -324,7 +324,7 @@ check("circuits.patch", patch)
 #
 # *Implement. Difficulty 2, about 15 minutes.*
 #
-# **Why it is worth doing.** "Head 5 finds the object of a verb in 90% of the sentences" may be true and mean nothing. Somebody looked at all heads and
+# **Why it is worth doing.** "This head finds the object of a verb in nine of ten sentences" may be true and mean nothing. Somebody looked at all heads and
 # kept the best, and a rule that counts places may do as well. The function gives the three numbers that such a claim has to state.
 #
 # Choose the head that is right most often in the first half of the sentences. Report its share in the second half. The baseline is treated just so: the

@@ -62,7 +62,7 @@ def test_strings_repeat_and_what_is_known_can_be_known(lesson):
     tokens, targets, known, period = lesson["repeated"](50, torch.Generator().manual_seed(0))
     assert tokens.shape == targets.shape == (50, 48)
     assert torch.equal(tokens[:, 1:], targets[:, :-1])
-    assert 8 <= period.min() and period.max() < 24
+    assert period.min() >= 8 and period.max() < 24
     for row, length in zip(tokens, period.flatten().tolist(), strict=True):
         assert len(set(row[:length].tolist())) == length
         assert torch.equal(row[length:], row[:-length])

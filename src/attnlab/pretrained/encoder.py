@@ -80,9 +80,7 @@ class EncoderConfig:
             if stated.get(name) != wanted:
                 raise ValueError(f"path: expected {name} = {wanted!r}, got {stated.get(name)!r}")
         if stated.get("position_embedding_type", "absolute") != "absolute":
-            raise ValueError(
-                f"path: expected absolute positions, got {stated['position_embedding_type']!r}"
-            )
+            raise ValueError(f"path: expected absolute positions, got {stated['position_embedding_type']!r}")
         return cls(
             stated["vocab_size"],
             stated["max_position_embeddings"],

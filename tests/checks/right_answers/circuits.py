@@ -90,7 +90,9 @@ def patch_by_index(heads, clean, head, positions):
 
 def patch_by_mask(heads, clean, head, positions):
     B, H, T, _ = heads.shape
-    spots = torch.nn.functional.one_hot(positions, T).bool()[:, None] & (torch.arange(H) == head)[None, :, None]
+    spots = (
+        torch.nn.functional.one_hot(positions, T).bool()[:, None] & (torch.arange(H) == head)[None, :, None]
+    )
     return torch.where(spots[..., None], clean, heads)
 
 
@@ -117,7 +119,11 @@ def compare_as_a_list(chosen_hits, tested_hits, chosen_offsets, tested_offsets):
     head = max(range(chosen_hits.shape[1]), key=lambda h: int(chosen_hits[:, h].sum()))
     offset = max(set(chosen_offsets.tolist()), key=chosen_offsets.tolist().count)
     hits = tested_hits[:, head]
-    return [head, hits.sum().item() / len(hits), (tested_offsets == offset).sum().item() / len(tested_offsets)]
+    return [
+        head,
+        hits.sum().item() / len(hits),
+        (tested_offsets == offset).sum().item() / len(tested_offsets),
+    ]
 
 
 RIGHT = {

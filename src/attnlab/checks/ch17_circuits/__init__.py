@@ -180,7 +180,9 @@ PREDICTION = ValueTask(
 # --- repair -----------------------------------------------------------------------------------------------
 
 
-def _runs(g: torch.Generator, B: int = 4, H: int = 3, T: int = 6, D: int = 2, head: int = 1) -> tuple[Any, ...]:
+def _runs(
+    g: torch.Generator, B: int = 4, H: int = 3, T: int = 6, D: int = 2, head: int = 1
+) -> tuple[Any, ...]:
     """Two runs, a head, and a position for each string: all different, none of them the first."""
     positions = torch.randperm(T - 1, generator=g)[:B] + 1
     return normal(g, B, H, T, D), normal(g, B, H, T, D), head, positions

@@ -39,7 +39,7 @@ DETECT = (
     ),
     Mistake(
         "strongest_only",
-        "You count how often the position before gets the most weight. The score asks how much weight it gets.",
+        "You count how often the position before gets the most weight. The score asks how much it gets.",
         {"back": "strongest"},
     ),
     Mistake(
@@ -93,7 +93,9 @@ ABLATE = (
         "You replaced the heads that were to stay, and kept those that were to go.",
         {"which": "kept"},
     ),
-    Mistake("from_one", "You count heads from one. Which number has the first?", {"which": "counted from one"}),
+    Mistake(
+        "from_one", "You count heads from one. Which number has the first?", {"which": "counted from one"}
+    ),
     Mistake(
         "view",
         "You reshaped where axes have to change places: entries of one head end up in another token.",
