@@ -264,7 +264,7 @@ if None not in prediction.values():
 #
 # **Why it is worth doing.** [Activation patching](../book/pages/glossary.md#activation-patching) is a few lines of indexing, and indexing goes wrong
 # without an error. The program below is to carry *one* head's vector, at *one* position of each string, from a clean run into another. It has **two**
-# faults. With one string it works.
+# faults. Find both and repair them.
 
 # %%
 def patch(heads: Tensor, clean: Tensor, head: int, positions: Tensor) -> Tensor:
@@ -277,8 +277,8 @@ def patch(heads: Tensor, clean: Tensor, head: int, positions: Tensor) -> Tensor:
     Returns the patched heads (B, H, T, D). Changes none of its inputs.
     """
     # BEGIN SOLUTION
-    # STUB patched = heads
-    # STUB patched[:, head, positions] = clean[:, head, positions]
+    # STUB patched = clean.clone()
+    # STUB patched[:, head, positions] = heads[:, head, positions]
     # STUB return patched
     patched = heads.clone()
     rows = torch.arange(len(heads))                                        # (B,)
@@ -293,8 +293,7 @@ check("circuits.patch", patch)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Call the program with two strings of zeros, a clean run of ones, and two different positions. Where are the ones afterwards? And what has become
-# of what you handed over?
+# Call the program with two strings of zeros, a clean run of ones, and two different positions. Where are the ones afterwards, and where should they be?
 #
 # </details>
 #
@@ -306,8 +305,8 @@ check("circuits.patch", patch)
 #
 # <details><summary>Hint 3</summary>
 #
-# Two lists of the same length are read in pairs. Which list of numbers belongs to the rows? And an assignment gives a tensor a second name, not a
-# second memory.
+# Two lists of the same length are read in pairs. Which list of numbers belongs to the rows? And ask of the first line: which run should be left where
+# nothing is patched?
 #
 # </details>
 
@@ -317,7 +316,9 @@ check("circuits.patch", patch)
 # - **"`[:, head, positions]` has the right shape to be assigned."** It has, and it patches every string at the positions of all. The experiment then finds
 #   more restored answers than there should be, and at the wrong places.
 # - **Patch the whole head.** Then you learn that the head matters, not where.
-# - **Leave `patched = heads`.** The two names are one tensor. The unpatched run is gone, and all later comparisons are with a patched one.
+# - **Start from the clean run.** Then the other run is carried into the clean one. That is an experiment, too: it asks what breaks the answer, not what
+#   brings it. Whoever mixes them up reads the figure the wrong way round.
+# - **Write into `heads`, to save a copy.** The unpatched run is gone, and all later comparisons are with a patched one.
 
 # %% [markdown]
 # ## 5. A control for a claim about syntax

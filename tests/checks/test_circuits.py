@@ -22,26 +22,37 @@ def test_there_are_five_exercises_of_three_kinds() -> None:
 
 def test_the_program_to_repair_is_no_attempt_until_something_changes() -> None:
     def as_given(heads, clean, head, positions):
-        patched = heads
-        patched[:, head, positions] = clean[:, head, positions]
+        patched = clean.clone()
+        patched[:, head, positions] = heads[:, head, positions]
         return patched
 
     report = evaluate(TASK["patch"], as_given)
     assert not report.attempted and report.points == 0 and not report.hints, report
 
-    def copied(heads, clean, head, positions):
-        return as_given(heads.clone(), clean, head, positions)
+    def turned(heads, clean, head, positions):
+        return as_given(clean, heads, head, positions)
 
-    report = evaluate(TASK["patch"], copied)
+    report = evaluate(TASK["patch"], turned)
     assert report.attempted and report.mistakes == ("crossed",) and 0 < report.points < report.max_points
 
     def paired(heads, clean, head, positions):
         rows = torch.arange(len(heads))
+        patched = clean.clone()
+        patched[rows, head, positions] = heads[rows, head, positions]
+        return patched
+
+    report = evaluate(TASK["patch"], paired)
+    assert report.mistakes == ("reversed",) and 0 < report.points < report.max_points
+
+
+def test_a_patch_that_writes_into_what_it_was_given_is_refused() -> None:
+    def in_place(heads, clean, head, positions):
+        rows = torch.arange(len(heads))
         heads[rows, head, positions] = clean[rows, head, positions]
         return heads
 
-    report = evaluate(TASK["patch"], paired)
-    assert report.mistakes == ("in_place",) and 0 < report.points < report.max_points
+    report = evaluate(TASK["patch"], in_place)
+    assert report.points == 0 and "changes its first argument" in repr(report)
 
 
 def test_a_patch_for_one_head_of_the_check_is_not_enough() -> None:

@@ -101,18 +101,11 @@ def _heads(g: torch.Generator, B: int = 2, H: int = 3, T: int = 5, D: int = 4) -
     return normal(g, B, H, T, D) + normal(g, H, 1, D), normal(g, H * D, H * D) / (H * D) ** 0.5
 
 
-def _and_inputs(answer: Any, *args: Any) -> tuple[Any, ...]:
-    """What comes back, and what became of the tensors that were handed over."""
-    given = answer(*args)
-    return given, *(part for part in args if isinstance(part, Tensor) and part.is_floating_point())
-
-
 ABLATE = FunctionTask(
     "circuits.ablate",
     "Switch heads off",
     references.ablate,
     probes=lambda g: [(*_heads(g), [1]), (*_heads(g, B=4, H=4, T=3, D=5), [0, 2])],
-    observe=_and_inputs,
     mistakes=known.ABLATE,
 )
 
@@ -139,15 +132,6 @@ def _(answer: Any, g: torch.Generator) -> None:
 def _(answer: Any, g: torch.Generator) -> None:
     inputs = (*_heads(g, B=4, H=5, T=3, D=2), [0, 3])
     expect_close(answer(*inputs), references.ablate(*inputs), "the output")
-
-
-@ABLATE.case("the heads that were given stay as they were", 1)
-def _(answer: Any, g: torch.Generator) -> None:
-    heads, w_o = _heads(g)
-    before = heads.clone()
-    answer(heads, w_o, [0])
-    if not torch.equal(heads, before):
-        raise Failed("the heads that were handed over have changed")
 
 
 @ABLATE.case("other sizes, all heads removed", 1, hidden=True)
@@ -194,8 +178,7 @@ PATCH = FunctionTask(
     references.patch,
     kind="repair",
     probes=lambda g: [_runs(g), _runs(g, B=3, H=4, T=7, D=3, head=2)],
-    observe=_and_inputs,
-    untouched=("crossed", "in_place"),
+    untouched=("crossed", "reversed"),
     mistakes=known.PATCH,
 )
 
@@ -212,14 +195,21 @@ def _(answer: Any, g: torch.Generator) -> None:
     expect_close(answer(heads, clean, head, positions), wanted, "the patched heads")
 
 
-@PATCH.case("both runs stay as they were", 1)
+@PATCH.case("with one string: the clean run goes into the other", 1)
+def _(answer: Any, g: torch.Generator) -> None:
+    heads, clean, head, positions = _runs(g, B=1)
+    wanted = references.patch(heads, clean, head, positions)
+    expect_close(answer(heads, clean, head, positions), wanted, "the patched heads")
+
+
+@PATCH.case("one vector of each string comes from the other run than the rest", 1)
 def _(answer: Any, g: torch.Generator) -> None:
     heads, clean, head, positions = _runs(g)
-    before = heads.clone(), clean.clone()
-    answer(heads, clean, head, positions)
-    for name, now, then in zip(("the heads", "the clean heads"), (heads, clean), before, strict=True):
-        if not torch.equal(now, then):
-            raise Failed(f"{name} that were handed over have changed")
+    given = expect_tensor(answer(heads, clean, head, positions), (4, 3, 6, 2), "the patched heads")
+    for run in (heads, clean):
+        if ((given - run).abs().amax(dim=-1) < 1e-6).sum(dim=(1, 2)).tolist() == [1] * 4:
+            return
+    raise Failed("in some string it is not exactly one position of one head")
 
 
 @PATCH.case("other sizes, equal positions", 1, hidden=True)

@@ -106,11 +106,6 @@ ABLATE = (
         "You multiplied by the transpose of the matrix. On which side do the tokens stand?",
         {"mixed": "transposed"},
     ),
-    Mistake(
-        "in_place",
-        "You wrote into the tensor that you were given. The next experiment starts from heads that are gone.",
-        {"copied": False},
-    ),
 )
 
 PATCH = (
@@ -121,9 +116,9 @@ PATCH = (
         {"where": "crossed"},
     ),
     Mistake(
-        "in_place",
-        "The program writes into a tensor that it was given. What does the next patch start from?",
-        {"copied": False},
+        "reversed",
+        "You carry the run into the clean one. Which run is to be repaired, and which one repairs?",
+        {"direction": "run into clean"},
     ),
     Mistake(
         "everywhere",
@@ -144,11 +139,6 @@ PATCH = (
         "all_heads",
         "You carry all heads over. Then you cannot tell which of them had the information.",
         {"carried": "all heads"},
-    ),
-    Mistake(
-        "reversed",
-        "You carry the run into the clean one. Which run is to be repaired, and which one repairs?",
-        {"direction": "run into clean"},
     ),
 )
 

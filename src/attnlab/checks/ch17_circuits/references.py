@@ -72,7 +72,6 @@ def ablate(
     which: str = "removed",
     merged: str = "heads side by side",
     mixed: str = "w_o",
-    copied: bool = True,
 ) -> Tensor:
     """Heads ``(B, H, T, D)`` with some replaced by their mean, merged and mixed by ``w_o``."""
     chosen = [head - 1 for head in removed] if which == "counted from one" else list(removed)
@@ -86,8 +85,8 @@ def ablate(
         "one number": heads.mean(dim=(0, 2, 3), keepdim=True),
         "mean of all heads": heads.mean(dim=(0, 1, 2), keepdim=True),
     }
-    changed = heads.clone() if copied else heads
-    changed[:, chosen] = fillers[filler].expand_as(heads)[:, chosen].clone()
+    changed = heads.clone()
+    changed[:, chosen] = fillers[filler].expand_as(heads)[:, chosen]
     B, H, T, D = heads.shape
     tokens = merge_heads(changed) if merged == "heads side by side" else changed.reshape(B, T, H * D)
     return tokens @ (w_o if mixed == "w_o" else w_o.T)  # (B, T, d_model)
@@ -100,7 +99,6 @@ def patch(
     positions: Tensor,
     *,
     where: str = "own",
-    copied: bool = True,
     carried: str = "one head",
     direction: str = "clean into run",
 ) -> Tensor:
@@ -117,9 +115,7 @@ def patch(
         spots = torch.arange(length) >= positions[:, None]
     chosen = torch.arange(heads.shape[1]) == head if carried == "one head" else torch.ones(heads.shape[1]) > 0
     which = spots[:, None, :, None] & chosen[None, :, None, None]  # (B, H, T, 1)
-    result = target.clone() if copied else target
-    result[:] = torch.where(which, source, target)
-    return result
+    return torch.where(which, source, target)
 
 
 def compare(
