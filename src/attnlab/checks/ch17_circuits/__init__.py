@@ -226,7 +226,7 @@ def _(answer: Any, g: torch.Generator) -> None:
 # Of 40 and 60 sentences, how often each head is right, and how often each offset is: made so that each half,
 # and both together, have another best head and another commonest offset.
 _RIGHT = ((8, 12, 36, 30, 12), (12, 18, 24, 45, 57))
-_OFFSETS = ({2: 16, 3: 14, 4: 6, 5: 2, 7: 2}, {2: 10, 3: 20, 4: 3, 5: 25, 8: 1, 9: 1})
+_OFFSETS = ({2: 16, 3: 14, 4: 6, 5: 2, 7: 2}, {2: 11, 3: 19, 4: 3, 5: 25, 8: 1, 9: 1})
 RESULTS = ("the head", "its share", "the baseline")
 
 
