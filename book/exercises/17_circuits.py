@@ -325,7 +325,7 @@ check("circuits.patch", patch)
 #
 # *Implement. Difficulty 2, about 15 minutes.*
 #
-# **Why it is worth doing.** "This head finds the object of a verb in nine of ten sentences" may be true and mean nothing. Somebody looked at all heads and
+# **Why it is worth doing.** "This head finds the object of a verb in [[=nine of ten]] sentences" may be true and mean nothing. Somebody looked at all heads and
 # kept the best, and a rule that counts places may do as well. The function gives the three numbers that such a claim has to state.
 #
 # Choose the head that is right most often in the first half of the sentences. Report its share in the second half. The baseline is treated just so: the
@@ -375,7 +375,7 @@ check("circuits.compare", compare)
 #
 # </details>
 #
-# How much does luck give? Here no head knows anything: 72 heads are right by chance, in 3 of 10 sentences. The cell runs once `compare` is written. Look
+# How much does luck give? Here no head knows anything: 72 heads are right by chance, in [[=3 of 10]] sentences. The cell runs once `compare` is written. Look
 # at the distance between the two bars, and change the number of sentences.
 
 # %%
