@@ -50,6 +50,7 @@ LESSON_OF = {
     "decoder_only": 10,
     "cache": 11,
     "efficient": 13,
+    "pretrained": 17,
 }
 #: Terms that are also everyday words: only a link to the glossary counts as a use of the term.
 EVERYDAY = {

@@ -18,6 +18,7 @@ ALLOWED = {
     "cache": {"attention", "multihead"},
     "transformer": CORE | {"cache"},
     "decoder_only": CORE | {"cache"},
+    "pretrained": CORE,
     "efficient": {"attention"},
     "recurrent": {"attention"},
     "tasks": set(),

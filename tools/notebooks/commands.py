@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import languages, training_map, translators
+from tools import languages, real_heads, training_map, translators
 
 from . import citations, lint, rehearsal, solutions
 from . import evidence as evidence_of
@@ -61,6 +61,7 @@ def check(book: Book, names: list[str], say: Say = print) -> None:
             *languages.problems(book.root),
             *translators.problems(book.root),
             *training_map.problems(book.root),
+            *real_heads.problems(book.root),
         ]
     )
     if problems:
