@@ -38,7 +38,7 @@ DEPENDENCE = [
     ("compare = real if compare is None else compare", "compare = real"),
     ("torch.where(real[..., None], x, x + 3.0", "torch.where(~real[..., None], x, x + 3.0"),
     ("torch.where(real[..., None], x, x + 3.0", "torch.where(real[..., None], x, x + 0.0"),
-    ("leak = gradient[~real]", "leak = 0.0 * gradient[~real]"),
+    ("else gradient[~real]", "else 0.0 * gradient[~real]"),
     ('require(leak == 0, f"a real output', 'require(leak <= 1e-6, f"a real output'),
     ("alone = output_of(attend(x[item : item + 1]))[0]", "alone = output_of(attend(x))[item]"),
     ("if x.ndim < (3 if x.is_floating_point() else 2) or x.shape[0] < 2:", "if False:"),
