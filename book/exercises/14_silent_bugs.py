@@ -45,8 +45,8 @@ torch.set_num_threads(1)  # tensors this small are not faster on two
 # **Why it is worth doing.** A silent bug shows as a number that is a little off. Whoever can say by how much it should be off
 # recognises it. Fill in all seven before you run anything.
 #
-# A batch comes in two micro-batches. The first holds 3 real tokens with a mean loss of 3.0, the second 9 with a mean loss of 1.0.
-# There are also 3 places of padding, at each of which the loss would be 0.25.
+# A batch comes in two micro-batches. The first holds 3 real tokens with a mean loss of [[=3.0]], the second 9 with a mean loss of [[=1.0]].
+# There are also 3 places of padding, at each of which the loss would be [[=0.25]].
 #
 # 1. The loss of the batch, a mean over real tokens.
 # 2. The mean of the two means.
@@ -124,7 +124,7 @@ print("weight of the fitting key", round(scores.softmax(dim=0)[0].item(), 4))
 # %% [markdown] tags=["solution-only"]
 # ### Why the tempting answers are wrong
 #
-# - **The mean of means, "since a mean is a mean".** A token of the short piece then counts three times as much as one of the long piece.
+# - **The mean of means, "since a mean is a mean".** A token of the short piece then counts more than one of the long piece.
 # - **A lower loss is a better program.** The third number is below the first, and nothing has improved: easy places were added.
 # - **7 or 3 different places.** There are three in the batch, one for each sequence; within a sequence all tokens share it, so the
 #   model cannot tell them apart.
@@ -301,9 +301,9 @@ plots.lines(
 )
 
 # %% [markdown]
-# 1. The gradient is 1000 times too long and not clipped. How many of the 800 moves are below half a rate?
-# 2. It is 10000 times too long. How many now?
-# 3. It is 1000 times too long, and clipped at 1. How many?
+# 1. The gradient is [[=1000 times]] too long and not clipped. How many of the 800 moves are below half a rate?
+# 2. It is [[=10000 times]] too long. How many now?
+# 3. It is [[=1000 times]] too long, and clipped at 1. How many?
 # 4. Take another list of gradients, `[0.001]`, without clipping. How long is the first move, in rates?
 
 # %%
@@ -352,8 +352,8 @@ check("silent_bugs.findings", findings)
 # %% [markdown] tags=["solution-only"]
 # ### Why the tempting answers are wrong
 #
-# - **One step.** The mean of squares forgets a fiftieth at each step. A square that is a million times too large needs hundreds of steps to fade.
-# - **Ten times as long, ten times as many steps.** Fading is a power of 0.98: each factor of ten adds the same number of steps.
+# - **One step.** The mean of squares forgets a fiftieth at each step. A square that is a million too large needs hundreds of steps to fade.
+# - **A longer gradient, in proportion more steps.** Fading is a power of 0.98: each factor of ten adds the same number of steps.
 # - **A first move of 0.001.** After one step both means know one gradient, and $g / \sqrt{g^2} = \pm 1$. That is what warm-up is for.
 
 # %% [markdown]

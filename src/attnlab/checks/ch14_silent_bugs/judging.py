@@ -43,7 +43,7 @@ def _query_by_query(x: Tensor, read: Tensor, real: Tensor, num_heads: int) -> Te
 
 
 def _fused(x: Tensor, read: Tensor, real: Tensor, num_heads: int) -> Tensor:
-    q, k = (y.unflatten(-1, (num_heads, -1)).transpose(1, 2) for y in (x, read))
+    q, k = (y.reshape(*y.shape[:2], num_heads, -1).transpose(1, 2) for y in (x, read))
     mixed = F.scaled_dot_product_attention(q, k, k, attn_mask=real[:, None, None])
     return mixed.transpose(1, 2).flatten(2)
 

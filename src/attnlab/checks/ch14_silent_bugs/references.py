@@ -157,7 +157,8 @@ def attend(
 
 def _split(x: Tensor, num_heads: int, heads: str) -> Tensor:
     if heads == "transposed":
-        return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)  # (B, H, T, d_k)
+        parts = x.reshape(*x.shape[:2], num_heads, x.shape[2] // num_heads)  # (B, T, H, d_k)
+        return parts.transpose(1, 2)  # (B, H, T, d_k)
     return x.reshape(len(x), num_heads, x.shape[1], -1)  # (B, H, T, d_k), wrongly filled
 
 
