@@ -126,6 +126,7 @@ def test_next_token_asked_accepts_the_shift():
         (lambda rows: (rows[:, :-2], rows[:, 1:-1]), "last one is not asked"),
         (lambda rows: (rows, rows[:, 1:]), "shape"),
         (lambda rows: (rows[:, :-1], rows.roll(-1, dims=1)[:, 1:]), "places"),
+        (lambda rows: (rows[:, :-1], rows[:, [1, 2, 2, 4]]), r"\[0, 1\] places"),
     ],
 )
 def test_next_token_asked_refuses_every_other_shift(shift, words):
