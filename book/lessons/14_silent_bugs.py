@@ -49,10 +49,10 @@ torch.set_flush_denormal(True)    # numbers below 1e-38 count as 0: they are slo
 # %%
 def draw(B, generator, longest=6):
     """Numbers (B, longest + 1) and how they are written (B, longest + 2), short ones first."""
-    digits = torch.randint(10, (B, longest), generator=generator)                  # (B, longest)
+    digits = torch.randint(10, (B, longest), generator=generator)                # (B, longest)
     lengths = torch.randint(2, longest + 1, (B, 1), generator=generator)           # (B, 1)
     lengths = lengths.sort(dim=0).values                                           # (B, 1)
-    beyond = torch.arange(longest) >= lengths                                      # (B, longest)
+    beyond = torch.arange(longest) >= lengths                                    # (B, longest)
     source = torch.full((B, longest + 1), PAD)                                     # (B, S)
     target = torch.full((B, longest + 2), PAD)                                     # (B, T + 1)
     source[:, :-1] = (digits + 3).masked_fill(beyond, PAD)
@@ -124,7 +124,7 @@ class Program(AttentionChoices):
 
 
 def token_losses(logits, labels, ignore=PAD):
-    return F.cross_entropy(logits.mT, labels, ignore_index=ignore, reduction="none")    # (B, T)
+    return F.cross_entropy(logits.mT, labels, ignore_index=ignore, reduction="none")   # (B, T)
 
 # %% [markdown]
 # The modules ask the program for each decision. The rest is as in lessons 5, 7 and 8. The task needs neither an
@@ -360,7 +360,7 @@ runs |= {name: judge(bug()) for name, bug in bugs.items()}
 # %% [markdown]
 # ### What the curves say
 #
-# A bug is in red, the right program in grey; the losses are means over five steps on a logarithmic axis, and the number in the
+# A bug is the solid line in red, the right program the dashed one in grey; the losses are means over five steps on a logarithmic axis, and the number in the
 # corner is the share of numbers written rightly. First those two whose curve is worse. **Look at where they end.**
 
 # %% tags=["hide-input"]
@@ -387,8 +387,8 @@ def panels(names, alt, across=3):
 
 
 worse = ["padding mask inverted", "places along batch"]
-panels(worse, across=2, alt="Training losses of two bugs beside that of the right program, on a "
-       "logarithmic axis. The right one falls below a hundredth; the padding mask that is "
+panels(worse, across=2, alt="Training losses of two bugs beside that of the right program, "
+       "on a logarithmic axis. The right one falls below a hundredth; the padding mask that is "
        "inverted ends near two, the places along the batch near one.")
 
 # %%
@@ -438,8 +438,8 @@ claim("flattering_written", {name: written[name] for name in flattering}, at_mos
 # %% tags=["hide-input"]
 unseen = ["root of d_model", "another norm", "tied layers", "padding in the loss",
           "mean of means", "dropout left on"]
-panels(unseen, "Training losses of six bugs beside that of the right program. The lines nearly "
-       "coincide, that of the dropout ends a little higher. The share of numbers written "
+panels(unseen, "Training losses of six bugs beside that of the right program. The lines "
+       "nearly coincide, that of the dropout ends a little higher. The share of numbers written "
        "rightly is near one in all six.")
 
 # %%
@@ -484,7 +484,7 @@ claim("left_on_cost", runs["dropout"][1] - runs["dropout left on"][1], at_least=
 # %%
 kept = torch.ones(1000)
 by_module = nn.Dropout(0.1).eval()(kept)
-by_function = F.dropout(kept, 0.1)                                   # training=True is its default
+by_function = F.dropout(kept, 0.1)                               # training=True is its default
 claim("dropped_by_module", (by_module == 0).sum().item(), equals=0)
 claim("dropped_by_function", (by_function == 0).sum().item(), at_least=50)
 
@@ -669,8 +669,8 @@ def draw_found(found):
         ax.set_yticks(range(len(names)), names)
         ax.xaxis.tick_top()
         ax.invert_yaxis()
-    return plots.show(figure, alt="A table of fifteen programs and thirteen properties; a cross "
-                      "is a property that refuses a program. The right program has none. "
+    return plots.show(figure, alt="A table of fifteen programs and thirteen properties; a "
+                      "cross is a property that refuses a program. The right program has none. "
                       "Dropout left on has five, softmax over queries four, no transpose and "
                       "cross reads target two each, every other bug one.")
 
@@ -774,8 +774,9 @@ plots.lines(range(5, 161, 5), {name: fives(losses) for name, (_, losses) in spoi
             roles={"clipped": "weight", "not clipped": "wrong",
                    "not clipped, no spoilt batch": "f"},
             alt="Loss over 160 steps on a logarithmic axis. With clipping the spoilt batch at "
-                "step 60 leaves no trace. Without it the loss jumps back to where it began, and "
-                "stays far above. Without a spoilt batch, clipping makes no visible difference.")
+                "step 60 leaves no trace. Without it the loss jumps back to where it began, "
+                "and stays far above. Without a spoilt batch, clipping "
+                "makes no visible difference.")
 
 # %% [markdown]
 # Clipped, the spoilt batch leaves no trace: [[spoilt_clipped:.0%]] right. Not clipped, [[spoilt_not_clipped:.0%]]. It is not the one
