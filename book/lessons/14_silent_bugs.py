@@ -388,8 +388,8 @@ def panels(names, alt, across=3):
 
 worse = ["padding mask inverted", "places along batch"]
 panels(worse, across=2, alt="Training losses of two bugs beside that of the right program, "
-       "on a logarithmic axis. The right one falls below a hundredth; the padding mask that is "
-       "inverted ends near two, the places along the batch near one.")
+       "on a logarithmic axis. The right one falls below a hundredth; the padding mask that "
+       "is inverted ends near two, the places along the batch near one.")
 
 # %%
 end = {name: sum(losses[-20:]) / 20 for name, (losses, _) in runs.items()}
@@ -439,8 +439,8 @@ claim("flattering_written", {name: written[name] for name in flattering}, at_mos
 unseen = ["root of d_model", "another norm", "tied layers", "padding in the loss",
           "mean of means", "dropout left on"]
 panels(unseen, "Training losses of six bugs beside that of the right program. The lines "
-       "nearly coincide, that of the dropout ends a little higher. The share of numbers written "
-       "rightly is near one in all six.")
+       "nearly coincide, that of the dropout ends a little higher. The share of numbers "
+       "written rightly is near one in all six.")
 
 # %%
 claim("unseen_loss", {name: end[name] for name in unseen}, at_most=0.1)
@@ -670,8 +670,8 @@ def draw_found(found):
         ax.xaxis.tick_top()
         ax.invert_yaxis()
     return plots.show(figure, alt="A table of fifteen programs and thirteen properties; a "
-                      "cross is a property that refuses a program. The right program has none. "
-                      "Dropout left on has five, softmax over queries four, no transpose and "
+                      "cross is a property that refuses a program. The right program has "
+                      "none. Dropout left on has five, softmax over queries four, no transpose and "
                       "cross reads target two each, every other bug one.")
 
 
