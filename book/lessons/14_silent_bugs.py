@@ -671,7 +671,7 @@ def draw_found(found):
         ax.invert_yaxis()
     return plots.show(figure, alt="A table of fifteen programs and thirteen properties; a "
                       "cross is a property that refuses a program. The right program has "
-                      "none. Dropout left on has five, softmax over queries four, no transpose and "
+                      "none, dropout left on five, softmax over queries four, no transpose and "
                       "cross reads target two each, every other bug one.")
 
 
