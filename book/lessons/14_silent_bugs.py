@@ -671,8 +671,8 @@ def draw_found(found):
         ax.invert_yaxis()
     return plots.show(figure, alt="A table of fifteen programs and thirteen properties; a "
                       "cross is a property that refuses a program. The right program has "
-                      "none, dropout left on five, softmax over queries four, no transpose and "
-                      "cross reads target two each, every other bug one.")
+                      "none, dropout left on five, softmax over queries four, no transpose "
+                      "and cross reads target two each, every other bug one.")
 
 
 draw_found(found)
