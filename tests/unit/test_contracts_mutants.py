@@ -1,6 +1,6 @@
 """Break the contracts line by line: the tests of test_contracts.py must notice every time."""
 
-from attnlab.contracts import dependence, repetition, rotation, shared, weights
+from attnlab.contracts import dependence, programs, repetition, rotation, shared, weights
 from tests.unit.mutants import Mutants, judging
 
 # (what is there, what a slip would make of it); the first text stands exactly once in the source.
@@ -38,7 +38,7 @@ DEPENDENCE = [
     ("compare = real if compare is None else compare", "compare = real"),
     ("torch.where(real[..., None], x, x + 3.0", "torch.where(~real[..., None], x, x + 3.0"),
     ("torch.where(real[..., None], x, x + 3.0", "torch.where(real[..., None], x, x + 0.0"),
-    ("leak = gradient[~real]", "leak = 0.0 * gradient[~real]"),
+    ("else gradient[~real]", "else 0.0 * gradient[~real]"),
     ('require(leak == 0, f"a real output', 'require(leak <= 1e-6, f"a real output'),
     ("alone = output_of(attend(x[item : item + 1]))[0]", "alone = output_of(attend(x))[item]"),
     ("if x.ndim < (3 if x.is_floating_point() else 2) or x.shape[0] < 2:", "if False:"),
@@ -97,6 +97,36 @@ ROTATION = [
         "alone = rotate(heads[..., row : row + 1, :], row)",
     ),
 ]
+PROGRAMS = [
+    ("if key.shape[-2] < 2:", "if False:"),
+    ("/ math.sqrt(query.shape[-1])", "/ query.shape[-1]"),
+    ("require_close(logs - logs[..., :1], scores - scores[..., :1], tolerance, words)", "pass"),
+    ("require_close(logs - logs[..., :1], scores - scores[..., :1]", "require_close(logs, scores"),
+    ("owners.setdefault(id(parameter), number)", "number"),
+    ("require(owner == number,", "require(True,"),
+    ("correction=0", "correction=1"),
+    ("require_close(mean, torch.zeros_like(mean)", "require_close(mean, mean"),
+    ("require_close(variance, torch.ones_like(variance)", "require_close(variance, variance"),
+    ("require(bool((change > 0).all())", "require(bool((change > 0).any())"),
+    ("require(bool((change > 0).all())", "require(True"),
+    ("unmoved = int(change.argmin())", "unmoved = int(change.argmax())"),
+    ("if length < 3:", "if False:"),
+    ("require(ahead == [1],", "require(1 in ahead,"),
+    ("require(ahead == [1],", "require(True,"),
+    ("require(ends == (1, length),", "require(True,"),
+    ("require(ends == (1, length),", "require(ends[0] == 1,"),
+    ("require(ends == (1, length),", "require(ends[1] == length,"),
+    ("require(read.shape == asked.shape,", "require(True,"),
+    ("torch.full_like(labels[:, :1], pad)", "torch.full_like(labels[:, :1], 0)"),
+    (
+        "require_close(loss([longer]), loss([(logits, labels)])",
+        "require_close(loss([longer]), loss([longer])",
+    ),
+    ("for cut in range(1, len(labels)):", "for cut in range(1, len(labels) - 1):"),
+    ("for cut in range(1, len(labels)):", "for cut in range(2, len(labels)):"),
+    ("require_close(loss(pieces), whole, tolerance, words)", "pass"),
+    ("if len(labels) < 2:", "if False:"),
+]
 SHARED = [
     ("if x.ndim < 2 or x.shape[-2] < 2:", "if False:"),
     ("        raise AssertionError(message)", "        pass"),
@@ -113,6 +143,7 @@ ROOMS = {
     "dependence": (Mutants(dependence, "test_contracts.py"), DEPENDENCE),
     "repetition": (Mutants(repetition, "test_contracts.py"), REPETITION),
     "rotation": (Mutants(rotation, "test_contracts.py"), ROTATION),
+    "programs": (Mutants(programs, "test_contracts_programs.py"), PROGRAMS),
     "shared": (Mutants(shared, "test_contracts.py", users=USERS), SHARED),
 }
 

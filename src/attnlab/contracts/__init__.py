@@ -1,4 +1,4 @@
-"""Properties that any attention must have, each as a function that raises an AssertionError.
+"""What any attention, and the program around it, must hold to: functions that raise an AssertionError.
 
 A contract takes a function and an input, tries the function, and returns nothing where the property holds.
 Where it does not, the message says which position broke it and by how much. The unit tests, the checks of the
@@ -25,6 +25,15 @@ from attnlab.contracts.dependence import (
     padding_blind,
     permutation_equivariant,
 )
+from attnlab.contracts.programs import (
+    layers_distinct,
+    next_token_asked,
+    norm_standardises,
+    padding_costs_nothing,
+    reads_memory,
+    same_in_pieces,
+    scaled_by_width,
+)
 from attnlab.contracts.repetition import cache_equal, eval_deterministic
 from attnlab.contracts.rotation import rotary_shift_invariant
 from attnlab.contracts.weights import (
@@ -42,10 +51,17 @@ __all__ = [
     "causal_by_gradient",
     "eval_deterministic",
     "gradients_finite",
+    "layers_distinct",
     "masked_rows_zero",
+    "next_token_asked",
+    "norm_standardises",
     "padding_blind",
+    "padding_costs_nothing",
     "permutation_equivariant",
+    "reads_memory",
     "rotary_shift_invariant",
     "rows_sum_to_one",
+    "same_in_pieces",
+    "scaled_by_width",
     "weights_explain_output",
 ]
