@@ -2,6 +2,7 @@
 
 Both search greedily with a cache, one sentence at a time; the browser keeps every attention weight besides,
 as its page shows them. Chromium runs as it does for the tests; without one there is nothing to measure.
+How long the playground takes to draw another word of the longest phrase needs the website as well.
 
     python -m benchmarks translator
 """
@@ -15,10 +16,13 @@ from typing import Any
 from attnlab.export import TrainedTranslator, load_translator
 from attnlab.tasks import split_pairs, translation_pairs
 from benchmarks.harness import Report
-from tools.course import ROOT, find_browser
+from tools.audit import server
+from tools.course import ROOT, SITE, find_browser
 from tools.translators import LANGUAGES, file_of
 
 SENTENCES, MOST_TIMES_PYTORCH, MOST_MILLISECONDS, MOST_MEGABYTES = 200, 2.0, 15.0, 10.0
+MOST_REDRAW = 50.0  # milliseconds
+PLAYGROUND = "book/pages/playground.html"
 
 #: Time each sentence; the first ones are translated once before, as a page that is used has done.
 MEASURE = """
@@ -39,6 +43,25 @@ async ([source, file]) => {
   const began = performance.now();
   globalThis.model = readTranslator(bytes);
   return performance.now() - began;
+}
+"""
+#: Press two buttons by turns; each time, what the next frame takes for script, style and layout.
+REDRAW = """
+async ([buttons, times]) => {
+  const frame = () => new Promise(requestAnimationFrame);
+  const taken = [];
+  for (let time = 0; time < times; time += 1) {
+    await frame();
+    let began;
+    requestAnimationFrame(() => (began = performance.now())); // before the widget's own
+    buttons[time % 2].click();
+    await new Promise((done) => requestAnimationFrame(() => {
+      document.body.getBoundingClientRect();
+      taken.push(performance.now() - began);
+      done();
+    }));
+  }
+  return taken;
 }
 """
 
@@ -78,6 +101,36 @@ def _heap(session: Any) -> float:
     return usage["usedSize"] + usage.get("backingStorageSize", 0)
 
 
+def redrawing(language: str, text: str, times: int = 40) -> list[float]:
+    """Milliseconds to draw a word of a phrase in the playground, its arcs, its candidates and all weights."""
+    from playwright.sync_api import sync_playwright
+
+    with server.serving(SITE) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(reduced_motion="reduce")  # all words at once
+        page.goto(address + PLAYGROUND)
+        widget = page.locator(".attnlab-widget[data-translator]")
+        page.locator(".attnlab-host").first.scroll_into_view_if_needed()
+        view = widget.element_handle()
+        widget.get_by_label("Into").select_option(language)
+        widget.get_by_role("button", name="Load the translator").click()
+        page.wait_for_function("view => view.dataset.done === 'true'", arg=view)
+        before = widget.get_attribute("data-text")
+        widget.get_by_label("English phrase").fill(text)
+        page.wait_for_function(
+            "([view, before]) => view.dataset.done === 'true' && view.dataset.text !== before",
+            arg=[view, before],
+        )
+        buttons = [
+            widget.get_by_role("button", name=name).element_handle() for name in ("Step forward", "Step back")
+        ]
+        taken: list[float] = page.evaluate(REDRAW, [buttons, times])
+        browser.close()
+    return taken
+
+
 def in_pytorch(translator: TrainedTranslator, texts: Sequence[str]) -> list[float]:
     """Milliseconds of process time for each sentence."""
     times = []
@@ -110,3 +163,11 @@ def run(
         report.line(f"{name:<6}{ours:>10.1f}{theirs:>10.1f}{loading:>10.0f}{grown:>10.1f}  {words}")
         report.line(f"      a sentence: {report.at_most(f'{name}, milliseconds', ours, MOST_MILLISECONDS)}")
         report.line(f"      heap: {report.at_most(f'{name}, megabytes', grown, MOST_MEGABYTES)}")
+    if not (SITE / PLAYGROUND).is_file():
+        report.line("      a redraw: not measured, there is no website yet (make site)")
+        return
+    for name in names:
+        phrase = max(sources(name, 1_000), key=len)
+        taken = min((redrawing(name, phrase) for _ in range(rounds)), key=statistics.median)
+        words = report.at_most(f"{name}, milliseconds to draw a word", statistics.median(taken), MOST_REDRAW)
+        report.line(f"      a redraw into {name} of its longest phrase, {len(phrase)} letters: {words}")

@@ -499,6 +499,35 @@ def test_it_is_written_word_by_word_where_motion_is_welcome(shown):
     assert rising == sorted(rising) and rising[-1] == words and rising[0] < words
 
 
+COUNT_DRAWINGS = """async (view) => {
+  const frames = async () => { for (let i = 0; i < 4; i += 1) await new Promise(requestAnimationFrame); };
+  let drawings = 0;
+  new MutationObserver((changes) => (drawings += changes.length)).observe(view, { attributeFilter: ["data-word"] });
+  const counts = [];
+  for (const change of [
+    () => view.querySelector("[aria-label='Step forward']").click(),
+    () => (view.style.width = "300px"),
+  ]) {
+    const heightBefore = view.clientHeight;
+    drawings = 0;
+    change();
+    await frames();
+    counts.push([drawings, view.clientHeight !== heightBefore]);
+  }
+  return counts;
+}"""
+
+
+def test_another_height_is_not_drawn_again_but_another_width_is(shown):
+    view = shown(width=1280)
+    write(view, "thirty-nine thousand, seven hundred and seventy-eight")
+    view.locator("[data-trait=look]").select_option("self")  # a row more with every word
+    frames(view.page, 4)
+    (steps, taller), (resizes, _) = view.evaluate(COUNT_DRAWINGS)
+    assert taller and steps == 1
+    assert resizes == 1
+
+
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_no_page_scrolls_sideways_and_controls_are_large_enough(shown, width):
     touch = width < 500

@@ -116,6 +116,7 @@ def test_it_prints_its_table(name, capsys, monkeypatch):
         monkeypatch.setattr(module, "main", lambda command: print(line))
     if name == "translator":  # the browser is tried with the other tests of the page
         monkeypatch.setattr(module, "in_the_browser", lambda name, texts: ([1.0, 2.0, 3.0], 4.0, 5.0))
+        monkeypatch.setattr(module, "redrawing", lambda name, phrase: [6.0, 7.0])
     module.run(Report(), **sizes)
     printed = capsys.readouterr().out
     assert printed.startswith(f"\n== {name}: ")

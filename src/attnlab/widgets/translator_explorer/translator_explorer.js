@@ -362,7 +362,7 @@ function render({ model, el }) {
 
   const redraw = life.onePerFrame(draw);
   life.watch(model, ["text"], translate);
-  life.onResize(here.root, redraw);
+  life.onWidth(here.root, redraw);
   view.state = "waiting";
   ui.examples.set(EXAMPLES.includes(phrase()) ? phrase() : "");
   draw();
