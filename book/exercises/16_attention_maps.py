@@ -301,8 +301,9 @@ plots.small_multiples(
 # %%
 # BEGIN SOLUTION
 # STUB sink = {"layer": None, "head": None, "key": None, "weight": None}   # counted from 0
-received = torch.stack([unknown[..., j + 1:, j].mean(dim=-1) for j in range(7)], dim=-1)   # (L, H, 7)
-share = torch.stack([(1 / torch.arange(j + 2.0, 11)).mean() for j in range(7)])            # (7,)
+# What each key gets from later queries, by layer and head: (L, H, 7).
+received = torch.stack([unknown[..., j + 1:, j].mean(dim=-1) for j in range(7)], dim=-1)
+share = torch.stack([(1 / torch.arange(j + 2.0, 11)).mean() for j in range(7)])          # (7,)
 layer, head, key = torch.unravel_index((received - share).argmax(), received.shape)
 sink = {"layer": layer.item(), "head": head.item(), "key": key.item(),
         "weight": received[layer, head, key].item()}
@@ -360,7 +361,8 @@ text = "^ a 3 b 7 c 1 c 1 b"          # and then: "^ a 3 b 7 c 1 c 1 c"
 words = text.split()
 made_maps = hand_made(encode(text))[1]                                       # (2, 1, T, T)
 plots.small_multiples(
-    [layer[0] for layer in made_maps], titles=["layer 1", "layer 2"], rows=words, columns=words,
+    [layer[0] for layer in made_maps], titles=["layer 1", "layer 2"],
+    rows=words, columns=words,
     mask=causal_mask(len(words)),
     alt="Two maps of one text. In layer 1 each token looks at the token before it. In layer 2 "
         "known letters look at the digit behind their earlier copy, all other tokens at the "

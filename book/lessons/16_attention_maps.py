@@ -90,7 +90,7 @@ class Layer(nn.Module):
         self.w_q, self.w_k, self.w_v, self.w_o = (
             nn.Linear(d_model, d_model, bias=False) for _ in range(4))
         for linear in (self.w_q, self.w_k, self.w_v, self.w_o):
-            nn.init.normal_(linear.weight, std=d_model**-0.5)    # keeps the variance of its input
+            nn.init.normal_(linear.weight, std=d_model**-0.5)    # keeps its input's variance
 
     def forward(self, x, mask, edit=None):                                   # (B, T, d_model)
         normed = self.norm(x)
@@ -99,7 +99,7 @@ class Layer(nn.Module):
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])            # (B, H, T, T)
         weights = masked_softmax(scores, mask)
         weights = weights if edit is None else edit(weights)
-        return x + self.w_o(merge_heads(weights @ v)), weights, v            # x: (B, T, d_model)
+        return x + self.w_o(merge_heads(weights @ v)), weights, v          # x: (B, T, d_model)
 
 # %%
 class Reading(NamedTuple):
@@ -259,8 +259,8 @@ plots.show(arcs(example.maps[1, 0, lookup], words),
 # %%
 on_before = maps[0].diagonal(offset=-1, dim1=-2, dim2=-1).transpose(1, 2)    # (B, T - 1, H)
 before_by_head = on_before[digit[:, 1:]].mean(dim=0)                         # (H,)
-one_text = entropy(maps[1][:, lookup])[:, -1].mean()                         # each text's own row
-all_texts = entropy(maps[1][:, lookup].mean(dim=0))[-1]                      # the mean map's row
+one_text = entropy(maps[1][:, lookup])[:, -1].mean()                      # each text's own row
+all_texts = entropy(maps[1][:, lookup].mean(dim=0))[-1]                    # the mean map's row
 claim("one_back", before_by_head.max(), at_least=0.5)
 claim("mean_over_heads", before_by_head.mean(), at_most=0.75)
 claim("hidden_by_mean", before_by_head.max() - before_by_head.mean(), at_least=0.1)
@@ -377,7 +377,7 @@ def removal_effects(model, tokens):
     for j in range(T):
         mask = causal_mask(T)
         mask[:, j] = False
-        mask[j, j] = True                                                    # it still sees itself
+        mask[j, j] = True                                                # it still sees itself
         effects.append(shift(whole, model(tokens, mask).logits))             # (B, T)
     return torch.stack(effects, dim=-1)
 
@@ -415,10 +415,10 @@ def scatter(weights, few=25):
 
 
 plots.show(scatter(raw),
-           alt="Scatter plot of the effect of removing a token against its weight, for queries "
-               "with a known letter. A digit that was seen once has a large weight and a large "
-               "effect. Its letter has a small weight and as large an effect. A digit that was "
-               "seen more often has weight and no effect.")
+           alt="Scatter plot of the effect of removing a token against its weight, for "
+               "queries with a known letter. A digit that was seen once has a large weight "
+               "and a large effect. Its letter has a small weight and as large an effect. A "
+               "digit that was seen more often has weight and no effect.")
 
 # %%
 claim("once", {"weight": weight["its digit, seen once"],
@@ -447,7 +447,7 @@ claim("often_effect", effect["its digit, seen more often"], at_most=0.05)
 # %%
 def ranks(x):
     _, place, count = x.unique(return_inverse=True, return_counts=True)
-    return (count.cumsum(0) - (count - 1) / 2)[place]                        # ties share a rank
+    return (count.cumsum(0) - (count - 1) / 2)[place]                       # ties share a rank
 
 
 def correlations(weights, rows):
@@ -482,7 +482,8 @@ claim("raw_ranks", raw_correlation["ranks"], at_least=0.1, at_most=0.7)
 
 # %%
 def rollout_loop(mean_maps):
-    flow = [[float(i == k) for k in range(len(mean_maps[0]))] for i in range(len(mean_maps[0]))]
+    num_tokens = len(mean_maps[0])
+    flow = [[float(i == k) for k in range(num_tokens)] for i in range(num_tokens)]
     for A in mean_maps:                                                      # from below
         T = range(len(A))
         step = [[(A[i][j] + float(i == j)) / 2 for j in T] for i in T]
@@ -543,7 +544,7 @@ claim("often_rollout", flow[roles["its digit, seen more often"]].mean(), at_leas
 # which the weights can move and the output stays [@brunner2020, section 3]. Here $d_v = 12$, and the last row has 18 keys.
 
 # %%
-rows = torch.cat([values[1][0, lookup], torch.ones(tokens.shape[1], 1)], dim=1)   # (S, d_v + 1)
+rows = torch.cat([values[1][0, lookup], torch.ones(tokens.shape[1], 1)], dim=1)  # (S, d_v + 1)
 claim("conditions", torch.linalg.matrix_rank(rows.double()), equals=13)
 claim("directions", len(rows) - torch.linalg.matrix_rank(rows.double()), equals=5)
 
@@ -563,7 +564,7 @@ def lower(w, V, key):
         falling = step < -1e-9
         if not falling.any():
             break
-        w = w + (w[falling] / -step[falling]).min() * step                   # until one is zero
+        w = w + (w[falling] / -step[falling]).min() * step                  # until one is zero
         free = free & (w > 1e-9)
         w[~free] = 0.0
     return w
@@ -647,7 +648,8 @@ def predicts_otherwise(reading, targets):
     return predicts(reading, following) - 0.35 * apart.sum()
 
 
-adversary = train(copy.deepcopy(model).requires_grad_(), with_maps(400), 400, predicts_otherwise)
+adversary = copy.deepcopy(model).requires_grad_()
+adversary = train(adversary, with_maps(400), 400, predicts_otherwise)
 other = adversary(tokens)
 apart = divergence(maps.mean(dim=2), other.maps.mean(dim=2))                 # (L, B, T)
 shifts["adversary"] = shift(reading.logits, other.logits)[known].mean()
@@ -680,9 +682,9 @@ answers = torch.stack([example.maps[1, 0].mean(dim=0)[place], rollout(example.ma
 claim("example_letter", {"effect": answers[2, 3]}, at_least=0.3)
 plots.matrix(answers, rows=["weight, layer 2", "rollout", "effect"], columns=words[:place],
              x="earlier tokens", y="", label="0 to 1",
-             alt="Three rows over the nine tokens before the second b: the weight of layer 2 is "
-                 "mostly on the first 7, rollout is spread with some on the first b and the 7, "
-                 "and removing either the first b or the 7 changes the prediction.")
+             alt="Three rows over the nine tokens before the second b: the weight of layer 2 "
+                 "is mostly on the first 7, rollout is spread with some on the first b and "
+                 "the 7, and removing either the first b or the 7 changes the prediction.")
 
 # %% [markdown]
 # Removing the first `b` shifts the prediction by [[example_letter[effect]:.2f]]. If somebody shows you the first row alone

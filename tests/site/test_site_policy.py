@@ -123,6 +123,9 @@ def test_widgets_live_on_pages_that_are_opened_from_a_file(site_folder: Path, br
     assert len(pages) >= 5
     for path in pages:
         page = browser.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message, said=complaints: said.append(message.text))
+        page.on("pageerror", lambda error, said=complaints: said.append(str(error)))
         try:
             page.goto(path.as_uri())
             for host in page.locator(".attnlab-host").all():
@@ -130,6 +133,7 @@ def test_widgets_live_on_pages_that_are_opened_from_a_file(site_folder: Path, br
                 page.wait_for_function("place => place.dataset.state", arg=host.element_handle())
                 assert host.get_attribute("data-state") == "ready", path
                 assert host.locator("button, input, select, [tabindex]").count(), path
+            assert complaints == [], path
         finally:
             page.close()
 

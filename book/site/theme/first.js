@@ -14,4 +14,9 @@
   system.addEventListener("change", show);
   addEventListener("storage", show);
   addEventListener("attnlab:mode", show);
+  // The formulas' font is asked for before the style sheet names it. From a file, browsers refuse that with a complaint.
+  if (location.protocol !== "file:") {
+    const font = { rel: "preload", as: "font", type: "font/woff2", crossOrigin: "", href: document.currentScript.dataset.font };
+    document.head.append(Object.assign(document.createElement("link"), font));
+  }
 })();
