@@ -101,7 +101,7 @@ function render({ model, el }) {
     summary: "All scores and values as a table",
     content: () => ({
       caption: "Scores, a row for each query. The last row holds the keys' values.",
-      columns: ["", ...upTo(S).map((j) => `key ${j + 1}`)],
+      columns: ["row", ...upTo(S).map((j) => `key ${j + 1}`)],
       rows: [
         ...scores.map((row, i) => [`query ${i + 1}`, ...row.map((score) => fixed(score))]),
         ["value", ...values.map((value) => fixed(value))],
