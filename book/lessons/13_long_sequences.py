@@ -40,6 +40,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import claim, efficient, plots, seed, tasks, training
 from attnlab.memory import MIB, counted_peak, resident_growth
+from attnlab.widgets import TileWalk
 
 torch.set_num_threads(1)
 generator = torch.Generator().manual_seed(seed(0))
@@ -164,7 +165,7 @@ claim("walk_off", abs(walk[-1]["output so far"] - whole), at_most=1e-6)
 claim("sum_drops", walk[1]["running sum"] - walk[2]["running sum"], at_least=0.5, at_most=0.7)
 
 # %% [markdown]
-# ## See the walk
+# ## One row, tile by tile
 #
 # The figure shows the two running numbers and the output so far, $a / \ell$, after each tile. Look at the third tile.
 
@@ -711,6 +712,22 @@ plots.lines(pair_counts, recalled, log="x", x="pairs to remember", y="share reca
 # - Above, take a fused kernel. It is exact and needs no matrix. This is what PyTorch does by itself.
 # - If $T^2$ operations are too many, something must be given up: a window gives up distance, linear attention gives up
 #   recall. Many models mix such layers with full ones.
+#
+# ## See it move
+#
+# Six queries and eight keys. Take one tile after another. The framed one exists; those that are hatched are gone, and what is
+# left of them are the three numbers of each row in the table.
+#
+# **What to look for.** In which rows does the next tile raise the maximum? Watch what the last column says their old sums were
+# multiplied by. Then change the tile to one key, and to all eight. Which numbers at the end depend on it?
+
+# %%
+scores = 2 * torch.randn(6, 8, generator=generator)                  # (T, S)
+TileWalk(scores, torch.randn(8, generator=generator), query_tile=2, key_tile=3, step=2)
+
+# %% [markdown]
+# The numbers at the end are the same for each tile, but for rounding. Only the way there differs, and how much of the matrix
+# exists at once.
 #
 # ## What this lesson did not show
 #

@@ -14,6 +14,7 @@ from .head_switches import HeadSwitches
 from .mask_painter import MaskPainter
 from .rotary_explorer import RotaryExplorer
 from .soft_lookup_explorer import SoftLookupExplorer
+from .tile_walk import TileWalk
 from .token_journey import TokenJourney
 from .training_map import TrainingMap
 from .translator_explorer import TranslatorExplorer
@@ -27,6 +28,7 @@ __all__ = [
     "MaskPainter",
     "RotaryExplorer",
     "SoftLookupExplorer",
+    "TileWalk",
     "TokenJourney",
     "TrainingMap",
     "TranslatorExplorer",
