@@ -95,8 +95,9 @@ def test_a_value_may_be_any_kind_of_number(task_id: str, number: type) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("task_id", TASKS)
 def test_each_mistake_is_caught_and_named_and_so_is_each_pair(task_id: str, seed: int) -> None:
+    """On three seeds; pairs, which are many, on the first. ``make catalogue`` tries all on all."""
     wrong = []
-    for trial in trials(TASKS[task_id], seed):
+    for trial in trials(TASKS[task_id], seed, pairs=seed == 0):
         alone = len(trial.planted) == 1
         named = trial.named == trial.planted if alone else trial.rightly
         if not (trial.caught and named):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted(path.stem for path in (ROOT / "book/lessons").glob("[0-9]*.py"))
 FOLDERS = ("notebooks", "exercises", "solutions")
 NOTEBOOKS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.ipynb"))
-QUICK, LONGEST = 30, 90
+QUICK, LONGEST = 20, 90
 MEGABYTE = 1_000_000
 
 
