@@ -402,7 +402,7 @@ claim("worse_loss", {name: end[name] for name in worse}, at_least=0.3)
 claim("seen", sum(end[name] > 20 * end["right"] for name in bugs), equals=2)
 
 # %% [markdown]
-# The right program ends at a loss of [[right_loss:.3f]] and writes [[right_written:.0%]] of the numbers. These two end at
+# The right program ends at a loss of [[right_loss:.3f]] and writes [[right_written:.1%]] of the numbers. These two end at
 # [[worse_loss[padding mask inverted]:.1f]] and [[worse_loss[places along batch]:.1f]]. The first reads the padding of a
 # source in place of its digits, the second does not know where a digit stands. Anyone would go looking for a bug here. But of fourteen bugs, only
 # [[seen:.0f]] end with a loss of more than [[=20]] times that of the right program.
@@ -421,11 +421,11 @@ claim("flattering_loss", {name: end[name] for name in flattering}, at_most=0.05)
 claim("flattering_written", {name: written[name] for name in flattering}, at_most=0.3)
 
 # %% [markdown]
-# All six end as low as the right program or nearly so, the shift by zero at [[flattering_loss[shift by zero]:.3f]], the shift by two at
-# [[flattering_loss[shift by two]:.3f]]. And what they write is wrong: [[flattering_written[shift by zero]:.0%]],
-# [[flattering_written[no causal mask]:.0%]], [[flattering_written[cross reads target]:.0%]],
-# [[flattering_written[softmax over queries]:.0%]], [[flattering_written[no transpose]:.0%]] and
-# [[flattering_written[shift by two]:.0%]] of the numbers are right. There are two ways to get there.
+# All six end as low as the right program or nearly so, the shift by zero at [[flattering_loss[shift by zero]:.5f]], the shift by two at
+# [[flattering_loss[shift by two]:.3f]]. And what they write is wrong: [[flattering_written[shift by zero]:.1%]],
+# [[flattering_written[no causal mask]:.1%]], [[flattering_written[cross reads target]:.1%]],
+# [[flattering_written[softmax over queries]:.1%]], [[flattering_written[no transpose]:.1%]] and
+# [[flattering_written[shift by two]:.1%]] of the numbers are right. There are two ways to get there.
 #
 # - **It reads the answer.** With a shift by zero, the model is given the token that it is asked for. Without the mask, or where
 #   cross-attention reads the target, it looks one place ahead. A softmax over the queries leaks more quietly: each column is
@@ -451,8 +451,8 @@ claim("left_on_loss", end["dropout left on"], at_least=0.01, at_most=0.15)
 claim("unseen_written", {name: written[name] for name in unseen[:5]}, at_least=0.94)
 
 # %% [markdown]
-# The first five write [[unseen_written[root of d_model]:.0%]], [[unseen_written[another norm]:.0%]],
-# [[unseen_written[tied layers]:.0%]], [[unseen_written[padding in the loss]:.0%]] and [[unseen_written[mean of means]:.0%]] of the
+# The first five write [[unseen_written[root of d_model]:.1%]], [[unseen_written[another norm]:.1%]],
+# [[unseen_written[tied layers]:.1%]], [[unseen_written[padding in the loss]:.1%]] and [[unseen_written[mean of means]:.1%]] of the
 # numbers rightly, and end at losses from [[unseen_loss[least]:.3f]] to [[unseen_loss[most]:.3f]]. From seed to seed, the right
 # program itself ends at [[right_loss:range:.3f]]. So no look at a curve finds these, and on this task they do no harm that
 # you could measure. They are bugs all the same: the program is not the one that its paper describes. Weights from elsewhere
@@ -651,8 +651,8 @@ print(f"13 properties: {1000 * looking:.0f} milliseconds, "
 
 # %% [markdown]
 # Some milliseconds for each property. All [[bugs_found:.0f]] bugs are found, and the right program is refused by
-# [[refused_right:.0f]] of the thirteen. The six properties of attention find [[found_by_six:.0f]] bugs; the other half is
-# not *in* attention. `causal` finds [[found_by_causal:.0f]]: the missing mask, the cross-attention that reads the target, the
+# [[refused_right:.0f]] of the thirteen. The first six find [[found_by_six:.0f]] bugs; the others need the seven that were
+# written here. `causal` finds [[found_by_causal:.0f]]: the missing mask, the cross-attention that reads the target, the
 # softmax over the queries, and the dropout, which never gives the same twice. [[found_once:.0f]] bugs are found by one
 # property alone: leave it out, and the bug stays.
 #
@@ -786,10 +786,10 @@ plots.lines(noted, {name: fives(losses) for name, (_, losses) in spoilt.items()}
                 "makes no visible difference.")
 
 # %% [markdown]
-# Clipped, the spoilt batch leaves no trace: [[spoilt_clipped:.0%]] right. Not clipped, [[spoilt_not_clipped:.0%]]. It is not the one
+# Clipped, the spoilt batch leaves no trace: [[spoilt_clipped:.1%]] right. Not clipped, [[spoilt_not_clipped:.0%]]. It is not the one
 # step that hurts: [Adam](../book/pages/glossary.md#adam) divides by the size of recent gradients, so no step is much larger than the
 # rate. But it *remembers*: for many steps it goes on in the spoilt batch's direction, and divides all that follows by its
-# size. Where no batch is spoilt, the run without clipping writes [[never_spoilt:.0%]] rightly. Clipping is an insurance, and
+# size. Where no batch is spoilt, the run without clipping writes [[never_spoilt:.1%]] rightly. Clipping is an insurance, and
 # shows nothing in a year without a fire.
 #
 # **Warm-up** is about the first steps. Adam divides the mean gradient by the root of the mean square. After *one* step both means know one
@@ -806,12 +806,12 @@ claim("cold_fast", warm["fast"], at_most=0.8)
 claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 
 # %% [markdown]
-# At the rate of all runs above, [[=0.015]], no warm-up is needed: [[cold_slow:.0%]] right without it. At [[=0.04]] it decides:
-# [[cold_fast:.0%]] without, [[warm_fast:.0%]] with 40 steps of it. Warm-up widens the range of rates that train.
+# At the rate of all runs above, [[=0.015]], no warm-up is needed: [[cold_slow:.1%]] right without it. At [[=0.04]] it decides:
+# [[cold_fast:.0%]] without, [[warm_fast:.1%]] with 40 steps of it. Warm-up widens the range of rates that train.
 #
 # ## What this lesson did not show
 #
-# One task, one small model, [[right_written:seeds]] seeds. Where the right program ends at [[right_written:range:.0%]], small
+# One task, one small model, [[right_written:seeds]] seeds. Where the right program ends at [[right_written:range:.1%]], small
 # harm cannot be seen: on a harder task the wrong root, the tied layers or the wrong mean may well cost something, and on another a
 # bug that was fatal here may pass. The gap in dropout is that of 64 examples; with plenty, dropout mostly slows a small model down.
 # And properties find what somebody thought of. They do not replace a test of the whole: write, and compare with the truth.
@@ -835,7 +835,7 @@ claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 #    - [ ] Lower the learning rate, since it learns too fast. :: The speed is a symptom. A task that takes work cannot be learnt in
 #      fifty steps; something in the input must hold the answer.
 #    - [ ] Save the model: it is better than hoped for. :: It may write nothing right. With a shift by zero, that was
-#      [[flattering_written[shift by zero]:.0%]] of the numbers.
+#      [[flattering_written[shift by zero]:.1%]] of the numbers.
 #    - [x] Let it write on its own, and test whether any output depends on a later input. :: Both tell a model that has learnt
 #      from one that is shown the answer. The second needs no training at all.
 #
@@ -875,7 +875,8 @@ claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 # %% [markdown]
 # ## Where to go from here
 #
-# **Next:** lesson 15 spreads one training over several processes, where pieces of a batch meet again.
+# **Now you:** in [the exercises](../exercises/14_silent_bugs.ipynb) you write a test that has to find twelve bugs, and repair
+# a program with three at once. **Next:** lesson 15 spreads one training over several processes, where pieces of a batch meet again.
 #
 # **Papers.** @srivastava2014 introduces dropout, @pascanu2013 (section 3.2) clipping by norm, @kingma2015 Adam. @vaswani2017 (section
 # 5.3) trains with warm-up; @liu2020 asks why it is needed. @xiong2020 shows when it is not.
