@@ -511,7 +511,8 @@ claim("dropped_by_function", (by_function == 0).sum().item(), at_least=50)
 # - `eval_deterministic`: after `eval()`, the same twice.
 #
 # They are about attention. What stands around it needs seven more, each a few lines. (The library holds them with
-# messages and checks of what they are given.) First the root. Two log weights of a row differ as their scores do, since
+# messages and checks of what they are given.) First the root and the norm. A new layer norm gives each vector mean 0 and
+# variance 1. Two log weights of a row differ as their scores do, since
 # the softmax subtracts the same number from both: $\ln w_i - \ln w_j = q \cdot (k_i - k_j) / \sqrt{d_k}$.
 
 # %%
@@ -721,8 +722,8 @@ claim("by_clipping", cures["clipping"], at_least=0.999, at_most=1.001)
 claim("by_division", cures["division"], at_least=15)
 
 # %% [markdown]
-# Dropout multiplies that share by [[by_dropout:.2f]], clipping by [[by_clipping:.2f]], dividing by the root of $d_k$ by
-# [[by_division:.0f]]. Clipping shortens *all* of a gradient by one factor, so no share of it can change. Warm-up does not touch
+# Over [[by_dropout:seeds]] seeds, dropout multiplies that share by [[by_dropout:range:.2f]], clipping by
+# [[by_clipping:range:.2f]], dividing by the root of $d_k$ by [[by_division:range:.0f]]. Clipping shortens *all* of a gradient by one factor, so no share of it can change. Warm-up does not touch
 # gradients at all: it multiplies the step. Only the division is a cure. So what are the three for?
 #
 # **Dropout** keeps a model from leaning on single tokens. That matters where examples are few, so we take 64, again and
