@@ -360,27 +360,29 @@ runs |= {name: judge(bug()) for name, bug in bugs.items()}
 # %% [markdown]
 # ### What the curves say
 #
-# A bug is the solid line in red, the right program the dashed one in grey; the losses are means over five steps on a logarithmic axis, and the number in the
-# corner is the share of numbers written rightly. First those two whose curve is worse. **Look at where they end.**
+# A bug is the solid line, the right program the dashed one. Each point is a mean over five steps, on a logarithmic axis. The
+# number at the bottom is the share of numbers written rightly. First those two whose curve is worse. **Look at where they end.**
 
 # %% tags=["hide-input"]
 def fives(losses):
     return torch.tensor(losses).view(-1, 5).mean(dim=1)              # (steps / 5,)
 
 
+noted = range(5, 161, 5)
+curves = {name: fives(losses) for name, (losses, _) in runs.items()}
+
+
 def panels(names, alt, across=3):
-    steps = range(5, 161, 5)
     down = math.ceil(len(names) / across)
     with plots.style():
         figure = Figure(figsize=(2.5 * across, 1.9 * down + 0.3), layout="constrained")
         grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
         for ax, name in zip(grid.flat, names):
-            ax.plot(steps, fives(runs["right"][0]), color=plots.COLOURS["f"], linestyle="--")
-            ax.plot(steps, fives(runs[name][0]), color=plots.COLOURS["wrong"])
+            ax.plot(noted, curves["right"], color=plots.COLOURS["f"], linestyle="--")
+            ax.plot(noted, curves[name], color=plots.COLOURS["wrong"])
             ax.set_yscale("log")
             ax.set_title(name, fontsize=10)
-            ax.text(0.96, 0.9, f"{runs[name][1]:.2f}", transform=ax.transAxes, ha="right",
-                    va="top")
+            ax.text(0.04, 0.06, f"{runs[name][1]:.2f}", transform=ax.transAxes)
         figure.supxlabel("training steps", fontsize=10)
         figure.supylabel("loss (nats)", fontsize=10)
     return plots.show(figure, alt=alt)
@@ -394,36 +396,36 @@ panels(worse, across=2, alt="Training losses of two bugs beside that of the righ
 # %%
 end = {name: sum(losses[-20:]) / 20 for name, (losses, _) in runs.items()}
 written = {name: share for name, (_, share) in runs.items()}
-claim("right_loss", end["right"], at_most=0.02)
+claim("right_loss", end["right"], at_most=0.04)
 claim("right_written", written["right"], at_least=0.97)
 claim("worse_loss", {name: end[name] for name in worse}, at_least=0.3)
 claim("seen", sum(end[name] > 20 * end["right"] for name in bugs), equals=2)
 
 # %% [markdown]
-# The right program ends at a loss of [[right_loss:.3f]] and writes [[right_written:.0%]] of the numbers. These two end at
-# [[worse_loss[padding mask inverted]:.1f]] and [[worse_loss[places along batch]:.1f]]. The first reads only the padding of a
-# source, the second does not know where a digit stands. Anyone would go looking for a bug here. But of fourteen bugs, only
+# The right program ends at a loss of [[right_loss:.3f]] and writes [[right_written:.1%]] of the numbers. These two end at
+# [[worse_loss[padding mask inverted]:.1f]] and [[worse_loss[places along batch]:.1f]]. The first reads the padding of a
+# source in place of its digits, the second does not know where a digit stands. Anyone would go looking for a bug here. But of fourteen bugs, only
 # [[seen:.0f]] end with a loss of more than [[=20]] times that of the right program.
 #
-# **Now look at six that look good.** Which would you trust? Then read the numbers in the corners.
+# **Now look at six that look good.** Which would you trust? Then read the numbers at the bottom.
 
 # %% tags=["hide-input"]
 flattering = ["shift by zero", "no causal mask", "cross reads target", "softmax over queries",
               "no transpose", "shift by two"]
 panels(flattering, "Training losses of six bugs beside that of the right program. All fall as "
-       "low as the right one or lower, that of the shift by zero within twenty steps. The "
-       "share of numbers written rightly is near zero in all six.")
+       "low as the right one or lower, that of the shift by zero within forty steps. The "
+       "share of numbers written rightly is at most a tenth in all six.")
 
 # %%
 claim("flattering_loss", {name: end[name] for name in flattering}, at_most=0.05)
 claim("flattering_written", {name: written[name] for name in flattering}, at_most=0.3)
 
 # %% [markdown]
-# All six end as low as the right program or nearly so, the shift by zero at [[flattering_loss[shift by zero]:.3f]], the shift by two at
-# [[flattering_loss[shift by two]:.3f]]. And what they write is wrong: [[flattering_written[shift by zero]:.0%]],
-# [[flattering_written[no causal mask]:.0%]], [[flattering_written[cross reads target]:.0%]],
-# [[flattering_written[softmax over queries]:.0%]], [[flattering_written[no transpose]:.0%]] and
-# [[flattering_written[shift by two]:.0%]] of the numbers are right. There are two ways to get there.
+# All six end as low as the right program or nearly so, the shift by zero at [[flattering_loss[shift by zero]:.5f]], the shift by two at
+# [[flattering_loss[shift by two]:.3f]]. And what they write is wrong: [[flattering_written[shift by zero]:.1%]],
+# [[flattering_written[no causal mask]:.1%]], [[flattering_written[cross reads target]:.1%]],
+# [[flattering_written[softmax over queries]:.1%]], [[flattering_written[no transpose]:.1%]] and
+# [[flattering_written[shift by two]:.1%]] of the numbers are right. There are two ways to get there.
 #
 # - **It reads the answer.** With a shift by zero, the model is given the token that it is asked for. Without the mask, or where
 #   cross-attention reads the target, it looks one place ahead. A softmax over the queries leaks more quietly: each column is
@@ -433,46 +435,50 @@ claim("flattering_written", {name: written[name] for name in flattering}, at_mos
 #   whoever asks for the next. Without the transpose, what a head sees depends on how *long* the sequence is. In
 #   training all are of one length; in writing they grow.
 #
-# Last, the six whose curve is about that of the right program, and whose numbers are right.
+# Last, six whose numbers are right, or nearly all. **Which of the curves would make you look for a bug?**
 
 # %% tags=["hide-input"]
 unseen = ["root of d_model", "another norm", "tied layers", "padding in the loss",
           "mean of means", "dropout left on"]
 panels(unseen, "Training losses of six bugs beside that of the right program. The lines "
-       "nearly coincide, that of the dropout ends a little higher. The share of numbers "
-       "written rightly is near one in all six.")
+       "nearly coincide, but for the dropout left on, which ends several times higher. The "
+       "share of numbers written rightly is near one in all six.")
 
 # %%
-claim("unseen_loss", {name: end[name] for name in unseen}, at_most=0.1)
+five = [end[name] for name in unseen[:5]]
+claim("unseen_loss", {"least": min(five), "most": max(five)}, at_most=0.05)
+claim("left_on_loss", end["dropout left on"], at_least=0.01, at_most=0.15)
 claim("unseen_written", {name: written[name] for name in unseen[:5]}, at_least=0.94)
-norm_gap = fives(runs["another norm"][0]) - fives(runs["right"][0])
-claim("norm_gap", norm_gap[:10].abs().max().item(), at_most=0.1)
 
 # %% [markdown]
-# The first five write [[unseen_written[root of d_model]:.0%]], [[unseen_written[another norm]:.0%]],
-# [[unseen_written[tied layers]:.0%]], [[unseen_written[padding in the loss]:.0%]] and [[unseen_written[mean of means]:.0%]] of the
-# numbers rightly, and end at losses from [[unseen_loss[another norm]:.3f]] for the other norm to [[unseen_loss[root of d_model]:.3f]] for the root of $d_{model}$. In the first 50 steps the other norm's curve is at most [[norm_gap:.2f]] from the right one. No look at a
-# curve finds these, and on this task they do no harm that you could measure. They are bugs all the same: the program is not the
-# one that its paper describes. Weights from elsewhere will not fit it; half of the layers' parameters are missing; and a loss
-# that counts padding cannot be compared with one that does not, as it falls whenever batches hold more padding.
+# The first five write [[unseen_written[root of d_model]:.1%]], [[unseen_written[another norm]:.1%]],
+# [[unseen_written[tied layers]:.1%]], [[unseen_written[padding in the loss]:.1%]] and [[unseen_written[mean of means]:.1%]] of the
+# numbers rightly, and end at losses from [[unseen_loss[least]:.3f]] to [[unseen_loss[most]:.3f]]. From seed to seed, the right
+# program itself ends at [[right_loss:range:.3f]]. So no look at a curve finds these, and on this task they do no harm that
+# you could measure. They are bugs all the same: the program is not the one that its paper describes. Weights from elsewhere
+# will not fit it; with tied layers, half of the layers' parameters are missing; and a loss that counts padding cannot be
+# compared with one that does not, as it changes with how much padding a batch holds.
 #
-# The sixth is another matter. What does its curve look like if dropout is switched off for use, as it should be?
+# The sixth ends higher, at [[left_on_loss:.3f]], and is another matter. What does the curve of the right dropout look like, which
+# is off in use? And what do its weights write with dropout off, and with dropout on?
 
 # %%
 class Dropping(Program):
     dropout = 0.1
 
 
-runs["dropout"] = judge(Dropping())
-same = [a == b for a, b in zip(runs["dropout"][0], runs["dropout left on"][0])]
+model, losses = train(Dropping())
+same = [a == b for a, b in zip(losses, runs["dropout left on"][0])]
 claim("same_losses", sum(same), equals=160)
-claim("dropout_written", runs["dropout"][1], at_least=0.97)
+off, on = exact_match(model.eval(), 2000), exact_match(model.train(), 2000)
+claim("dropout_written", off, at_least=0.97)
+claim("left_on_cost", off - on, at_least=0.005)
 claim("caught", sum(written[name] < 0.5 for name in bugs), equals=8)
-claim("left_on_cost", runs["dropout"][1] - runs["dropout left on"][1], at_least=0.005)
 
 # %% [markdown]
-# All [[same_losses:.0f]] losses are equal to the last digit: in *training* there is no bug. It lies in use. With dropout off, [[dropout_written:.1%]] of the
-# numbers are right; left on, it costs [[left_on_cost:.1%]] of them, and gives another answer each time that you ask.
+# All [[same_losses:.0f]] losses are equal to the last digit: in *training* there is no bug. Dropout alone makes that curve. The bug
+# lies in use. With dropout off, [[dropout_written:.1%]] of 2000 numbers are right; left on, it costs [[left_on_cost:.1%]] of
+# them, and gives another answer each time that you ask.
 #
 # :::{admonition} The common confusion: "`eval()` switches dropout off"
 # :class: caution
@@ -505,7 +511,8 @@ claim("dropped_by_function", (by_function == 0).sum().item(), at_least=50)
 # - `eval_deterministic`: after `eval()`, the same twice.
 #
 # They are about attention. What stands around it needs seven more, each a few lines. (The library holds them with
-# messages and checks of what they are given.) First the root. Two log weights of a row differ as their scores do, since
+# messages and checks of what they are given.) First the root and the norm. A new layer norm gives each vector mean 0 and
+# variance 1. Two log weights of a row differ as their scores do, since
 # the softmax subtracts the same number from both: $\ln w_i - \ln w_j = q \cdot (k_i - k_j) / \sqrt{d_k}$.
 
 # %%
@@ -645,8 +652,8 @@ print(f"13 properties: {1000 * looking:.0f} milliseconds, "
 
 # %% [markdown]
 # Some milliseconds for each property. All [[bugs_found:.0f]] bugs are found, and the right program is refused by
-# [[refused_right:.0f]] of the thirteen. The six properties of attention find [[found_by_six:.0f]] bugs; the other half is
-# not *in* attention. `causal` finds [[found_by_causal:.0f]]: the missing mask, the cross-attention that reads the target, the
+# [[refused_right:.0f]] of the thirteen. The first six find [[found_by_six:.0f]] bugs; the others need the seven that were
+# written here. `causal` finds [[found_by_causal:.0f]]: the missing mask, the cross-attention that reads the target, the
 # softmax over the queries, and the dropout, which never gives the same twice. [[found_once:.0f]] bugs are found by one
 # property alone: leave it out, and the bug stays.
 #
@@ -688,8 +695,9 @@ draw_found(found)
 # "The [softmax](../book/pages/glossary.md#softmax)'s vanishing gradient is cured by attention
 # [dropout](../book/pages/glossary.md#dropout) and [gradient clipping](../book/pages/glossary.md#gradient-clipping)": so one often
 # reads, and [warm-up](../book/pages/glossary.md#warm-up) is named in the same breath. Lesson 3 trained with both and was not cured.
-# Now each is measured alone, for what it is said to do and for what it does. First the cure. Scores 256 wide are left undivided. Of
-# the gradient, how much reaches them? We take the median length at a query's scores, relative to the length at the values.
+# Now each is measured alone, for what it is said to do and for what it does. First the cure. Queries and keys are 256 wide, and
+# their scores are left undivided: the softmax saturates. How much of the gradient still reaches the scores? We take the median
+# length of a query's part of it, relative to the length of the gradient at the values.
 
 # %%
 def reaches_scores(scale, dropout_p=0.0, clip=math.inf):
@@ -711,11 +719,11 @@ cures = {"dropout": reaches_scores(1.0, dropout_p=0.1) / plain,
          "division": reaches_scores(1 / math.sqrt(256)) / plain}
 claim("by_dropout", cures["dropout"], at_least=0.4, at_most=1.8)
 claim("by_clipping", cures["clipping"], at_least=0.999, at_most=1.001)
-claim("by_division", cures["division"], at_least=8)
+claim("by_division", cures["division"], at_least=15)
 
 # %% [markdown]
-# Dropout multiplies it by [[by_dropout:.2f]], clipping by [[by_clipping:.2f]], dividing by the root of $d_k$ by
-# [[by_division:.0f]]. Clipping shortens *all* of a gradient by one factor, so no share of it can change. Warm-up does not touch
+# Over [[by_dropout:seeds]] seeds, dropout multiplies that share by [[by_dropout:range:.2f]], clipping by
+# [[by_clipping:range:.2f]], dividing by the root of $d_k$ by [[by_division:range:.0f]]. Clipping shortens *all* of a gradient by one factor, so no share of it can change. Warm-up does not touch
 # gradients at all: it multiplies the step. Only the division is a cure. So what are the three for?
 #
 # **Dropout** keeps a model from leaning on single tokens. That matters where examples are few, so we take 64, again and
@@ -745,9 +753,9 @@ kept_all, dropped = train(Program(), examples=few), train(MuchDropping(), exampl
 in_training = {"none": sum(kept_all[1][-20:]) / 20, "dropout": sum(dropped[1][-20:]) / 20}
 on_new = {"none": held_out_loss(kept_all[0]), "dropout": held_out_loss(dropped[0])}
 claim("few_training", in_training["none"], at_most=0.02)
-claim("few_training_dropped", in_training["dropout"], at_least=0.05)
-claim("few_new", on_new["none"], at_least=0.5)
-claim("few_gain", on_new["none"] - on_new["dropout"], at_least=0.1)
+claim("few_training_dropped", in_training["dropout"], at_least=0.03)
+claim("few_new", on_new["none"], at_least=0.8)
+claim("few_gain", on_new["none"] - on_new["dropout"], at_least=0.3)
 
 # %% [markdown]
 # Without dropout the loss is [[few_training:.3f]] on the 64 numbers and [[few_new:.2f]] on new ones: learnt by heart. With it,
@@ -767,9 +775,9 @@ spoilt = {"clipped": train(Program(), spoil=spoil),
           "not clipped, no spoilt batch": train(Program(), clip=math.inf)}
 shares = {name: exact_match(model.eval()) for name, (model, _) in spoilt.items()}
 claim("spoilt_clipped", shares["clipped"], at_least=0.95)
-claim("spoilt_not_clipped", shares["not clipped"], at_most=0.6)
+claim("spoilt_not_clipped", shares["not clipped"], at_most=0.3)
 claim("never_spoilt", shares["not clipped, no spoilt batch"], at_least=0.95)
-plots.lines(range(5, 161, 5), {name: fives(losses) for name, (_, losses) in spoilt.items()},
+plots.lines(noted, {name: fives(losses) for name, (_, losses) in spoilt.items()},
             log="y", marks=False, x="training steps", y="loss (nats)",
             roles={"clipped": "weight", "not clipped": "wrong",
                    "not clipped, no spoilt batch": "f"},
@@ -779,10 +787,10 @@ plots.lines(range(5, 161, 5), {name: fives(losses) for name, (_, losses) in spoi
                 "makes no visible difference.")
 
 # %% [markdown]
-# Clipped, the spoilt batch leaves no trace: [[spoilt_clipped:.0%]] right. Not clipped, [[spoilt_not_clipped:.0%]]. It is not the one
+# Clipped, the spoilt batch leaves no trace: [[spoilt_clipped:.1%]] right. Not clipped, [[spoilt_not_clipped:.0%]]. It is not the one
 # step that hurts: [Adam](../book/pages/glossary.md#adam) divides by the size of recent gradients, so no step is much larger than the
 # rate. But it *remembers*: for many steps it goes on in the spoilt batch's direction, and divides all that follows by its
-# size. Where no batch is spoilt, the run without clipping writes [[never_spoilt:.0%]] rightly. Clipping is an insurance, and
+# size. Where no batch is spoilt, the run without clipping writes [[never_spoilt:.1%]] rightly. Clipping is an insurance, and
 # shows nothing in a year without a fire.
 #
 # **Warm-up** is about the first steps. Adam divides the mean gradient by the root of the mean square. After *one* step both means know one
@@ -799,12 +807,12 @@ claim("cold_fast", warm["fast"], at_most=0.8)
 claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 
 # %% [markdown]
-# At the rate of all runs above, [[=0.015]], no warm-up is needed: [[cold_slow:.0%]] right without it. At [[=0.04]] it decides:
-# [[cold_fast:.0%]] without, [[warm_fast:.0%]] with 40 steps of it. Warm-up widens the range of rates that train.
+# At the rate of all runs above, [[=0.015]], no warm-up is needed: [[cold_slow:.1%]] right without it. At [[=0.04]] it decides:
+# [[cold_fast:.0%]] without, [[warm_fast:.1%]] with 40 steps of it. Warm-up widens the range of rates that train.
 #
 # ## What this lesson did not show
 #
-# One task, one small model, [[right_written:seeds]] seeds. Where the right program ends at [[right_written:range:.0%]], small
+# One task, one small model, [[right_written:seeds]] seeds. Where the right program ends at [[right_written:range:.1%]], small
 # harm cannot be seen: on a harder task the wrong root, the tied layers or the wrong mean may well cost something, and on another a
 # bug that was fatal here may pass. The gap in dropout is that of 64 examples; with plenty, dropout mostly slows a small model down.
 # And properties find what somebody thought of. They do not replace a test of the whole: write, and compare with the truth.
@@ -823,12 +831,12 @@ claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 # %% [markdown]
 # ## Quiz
 #
-# 1. A translator's loss falls to a thousandth within twenty steps. What do you do first?
+# 1. A translator's loss falls to a thousandth within fifty steps. What do you do first?
 #
 #    - [ ] Lower the learning rate, since it learns too fast. :: The speed is a symptom. A task that takes work cannot be learnt in
-#      twenty steps; something in the input must hold the answer.
+#      fifty steps; something in the input must hold the answer.
 #    - [ ] Save the model: it is better than hoped for. :: It may write nothing right. With a shift by zero, that was
-#      [[flattering_written[shift by zero]:.0%]] of the numbers.
+#      [[flattering_written[shift by zero]:.1%]] of the numbers.
 #    - [x] Let it write on its own, and test whether any output depends on a later input. :: Both tell a model that has learnt
 #      from one that is shown the answer. The second needs no training at all.
 #
@@ -868,7 +876,8 @@ claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 # %% [markdown]
 # ## Where to go from here
 #
-# **Next:** lesson 15 spreads one training over several processes, where pieces of a batch meet again.
+# **Now you:** in [the exercises](../exercises/14_silent_bugs.ipynb) you write a test that has to find twelve bugs, and repair
+# a program with three at once. **Next:** lesson 15 spreads one training over several processes, where pieces of a batch meet again.
 #
 # **Papers.** @srivastava2014 introduces dropout, @pascanu2013 (section 3.2) clipping by norm, @kingma2015 Adam. @vaswani2017 (section
 # 5.3) trains with warm-up; @liu2020 asks why it is needed. @xiong2020 shows when it is not.
