@@ -8,10 +8,9 @@
 #
 # **What do heads compute, and do they know syntax?**
 #
-# A map shows where a [head](../book/pages/glossary.md#head) looks. It does not say what the head is *for*. In this
-# lesson you work out a rule that needs two heads, train a small model until it finds the rule by itself, and then take
-# it apart: find the heads, switch them off, carry their outputs from one run into another. After that you turn to a
-# model that others trained on real text, and ask what its heads know of grammar.
+# A map shows where a [head](../book/pages/glossary.md#head) looks. It does not say what the head is *for*. You work out a rule
+# that needs two heads, train a small model until it finds the rule by itself, and take it apart: find the heads, switch them off,
+# carry their outputs from one run into another. Then you ask what the heads of a model trained on real text know of grammar.
 #
 # **You will be able to**
 #
@@ -45,9 +44,8 @@ from attnlab.positions import sinusoidal_positions
 # ## A rule that needs two steps
 #
 # What comes next: *C A F D C A F*? You look for the last letter, F, earlier in the string, and copy what followed it: D.
-# The rule knows no letter. It says: *where what I see now stood before, say what came after it.* It works on strings that
-# nobody has seen. As a loop, it gives each position $t$ equal weight on all earlier positions $j$ whose *predecessor*
-# equals the present letter:
+# The rule knows no letter, so it works on strings that nobody has seen. As a loop, it gives each position $t$ equal weight on all
+# earlier positions $j$ whose *predecessor* equals the present letter:
 
 # %%
 string = "CAFDCAFD"
@@ -106,13 +104,13 @@ claim("matrix_difference", (by_matrices - by_loop)[known].abs().max().item(), at
 # right. Parts of a model that compute something together are called a
 # [circuit](../book/pages/glossary.md#circuit) [@elhage2021, section "Induction Heads"].
 #
-# **Why not with one layer?** In a single layer, the score of $t$ for $j$ depends on the letters and places at $t$ and at $j$
-# alone: nothing has been brought there. Whether $j$'s predecessor matches cannot enter. A fixed offset would do if all strings
-# had one period; in our data every string has its own.
+# **Why not with one layer?** There, the score of $t$ for $j$ depends on the letters and places at $t$ and at $j$ alone. Whether
+# $j$'s predecessor matches cannot enter. A fixed offset would do if all strings had one period; in our data every string has its
+# own.
 #
 # ## A model with nothing but attention
 #
-# The task: a random order of 64 symbols is drawn, its first $p$ are repeated to the length 48, and $p$ is drawn between 8 and 23.
+# The task: the first $p$ symbols of a random order of 64 are repeated to the length 48, and $p$ is drawn between 8 and 23.
 # From the second copy on, every symbol can be known. Symbols within a copy do not repeat, so there is one answer.
 
 # %%
@@ -266,9 +264,8 @@ plots.lines(steps, {"accuracy, two layers": two_notes[0], "accuracy, one layer":
 #
 # Neither score rises first. Between steps 60 and 120 the score of layer 1 goes from [[before_climb[1]:.2f]] to
 # [[previous_climbed:.2f]], that of layer 2 from [[before_climb[2]:.2f]] to [[induction_climbed:.2f]], and the accuracy from
-# [[before_climb[0]:.0%]] to [[accuracy_climbed:.0%]]. Each half of the circuit is of little use without the other: nothing is
-# gained by bringing what nobody asks for, or by asking for what nobody brings. @olsson2022 (section "Argument 1") see a sudden
-# change in large language models, too.
+# [[before_climb[0]:.0%]] to [[accuracy_climbed:.0%]]. Each half of the circuit is of little use without the other. @olsson2022
+# (section "Argument 1") see a sudden change in large language models, too.
 #
 # ## Find the heads
 
@@ -337,16 +334,16 @@ plots.bars(left, y="accuracy without these heads",
 # :class: caution
 # Without one head of layer 1, [[one_removed[0]:.0%]] or [[one_removed[1]:.0%]] stays right, without one of layer 2,
 # [[one_removed[2]:.0%]] or [[one_removed[3]:.0%]]. Judged one by one, no head looks vital. Without both of a layer,
-# [[both_removed[0]:.0%]] and [[both_removed[1]:.0%]] are left. The two do the same work and stand in for each other. An ablation
-# shows what the *rest* can do without a part, not what the part does.
+# [[both_removed[0]:.0%]] and [[both_removed[1]:.0%]] are left. The two stand in for each other. An ablation shows what the *rest*
+# can do without a part, not what the part does.
 # :::
 #
 # ## Carry an output across
 #
-# An ablation breaks. [Activation patching](../book/pages/glossary.md#activation-patching) does the reverse: it brings one
-# piece of information from one run into another, and sees whether the answer comes with it [@meng2022, section 2.1]. Take a string
-# of period 12, and a twin in which two symbols of the *first* copy have changed places. Ask for the symbol after one of them, in
-# the second copy. Clean string and twin have different right answers there.
+# [Activation patching](../book/pages/glossary.md#activation-patching) does the reverse of an ablation: it brings one piece of
+# information from one run into another, and sees whether the answer comes with it [@meng2022, section 2.1]. Take a string of period
+# 12, and a twin in which two symbols of the *first* copy have changed places. Ask for the symbol after one of them, in the second
+# copy. The two strings have different right answers there.
 
 # %%
 def twins(batch_size, data, period=12):
@@ -424,7 +421,7 @@ plots.bars(restored, y="share of twins that now give the clean string's answer",
 # [[off_path[1]:.0%]]. So it is not only *these heads*, it is these heads *there*.
 #
 # One head of layer 1 alone brings [[stronger_half:.0%]], the other [[weaker_half:.0%]]: the one that was not patched keeps
-# telling the twin's story. How they share the work differs from training to training. Over [[weaker_half:seeds]] seeds the weaker
+# telling the twin's story. How they share the work differs from training to training; over [[weaker_half:seeds]] seeds the weaker
 # one brings [[weaker_half:range:.0%]].
 #
 # ## A model trained on text
@@ -469,19 +466,19 @@ claim("minilm_difference", difference, at_most=1e-5)
 # ## Do heads follow syntax?
 #
 # In *the boy opened the very long letter*, the verb *opened* has an object, *letter*. A *dependency*, such as the one from a
-# verb to its object, is what grammars draw as an arc of a tree. @clark2019 (section 4.2) found heads in BERT that look along such
+# verb to its object, is an arc of the tree that grammars draw. @clark2019 (section 4.2) found heads in BERT that look along such
 # arcs. Before you believe it of a head, ask for four things:
 #
 # 1. **A baseline.** If most objects stand two places behind their verbs, a head that looks two places ahead, blind to grammar, is
 #    as good. So sentences need different distances.
 # 2. **Other sentences to test on than to choose on.** The best of 72 heads is best partly by luck.
 # 3. **An interval.**
-# 4. **A sentence on which a simpler rule fails.** Until then, "looks at the next noun" explains the same.
+# 4. **A sentence on which a simpler rule fails**, such as "look at the next noun".
 #
-# Sentences are made from templates, so that the right answer is known. The two halves share articles and endings, but no noun,
-# verb, adjective or name. One thing to hold against us: we made these lists longer after we had seen results on both halves. So
-# the test half chose no head, but it is not untouched, and its shares may flatter. With the weights you can do better: put in
-# words of your own, and measure once.
+# Sentences come from templates, so that the right answer is known. The two halves share articles and endings, but no noun, verb,
+# adjective or name. One thing to hold against us: these lists were made longer after results on both halves had been seen. So the
+# test half chose no head, but it is not untouched, and its shares may flatter. With the weights you can do better: put in words
+# of your own, and measure once.
 
 # %%
 HALVES = {
@@ -638,8 +635,7 @@ plots.show(figure, alt="Share of right looks with intervals, on words that were 
 # From verb to object the chosen head is right in [[object_test:.0%]] of the sentences with new words; the interval begins at
 # [[object_low:.2f]], the best offset reaches [[offset[verb to object]:.2f]]. From pronoun to the name that fits it is
 # [[name_test:.0%]], from [[name_low:.2f]] on, against [[offset[pronoun to name]:.2f]]. From noun to determiner (*the*, *a*,
-# *his*) it is [[determiner_test:.0%]], from [[determiner_low:.2f]] on: more than the offset, and far from a head that "knows"
-# determiners.
+# *his*) it is [[determiner_test:.0%]], from [[determiner_low:.2f]] on: more than the offset, and far from "knows determiners".
 #
 # **A simpler rule?** Does the first head look at the object, or at the next noun? Test it where the two differ:
 
@@ -657,18 +653,16 @@ claim("farther_low", farther_low, at_least=0.5)
 # nearer noun in [[decoy:.0%]]. So it is not "the next noun". It is weaker than before, so it is not the whole relation either.
 #
 # **What this shows about trees, and what not.** These heads find words by something other than distance. A *tree* is more: every
-# word has one parent, arcs nest, and what is true of a phrase holds however deep it is embedded. None of that was tested: our
-# sentences come from four templates, most of one clause. A pronoun that finds the fitting name may know *she* and *Mary* from the
-# company that words keep. And that a head looks at the object does not show that the model uses what it sees there: for that you
-# would have to ablate and patch, as above.
+# word has one parent, arcs nest, and what is true of a phrase holds however deep it is embedded. None of that was tested. A pronoun
+# that finds the fitting name may know *she* and *Mary* from the company that words keep. And that a head looks at the object does
+# not show that the model uses what it sees there: for that you would have to ablate and patch, as above.
 #
 # ## A probe and its control
 #
 # Another way to ask what a model knows: train a linear classifier, a [probe](../book/pages/glossary.md#probe), on its vectors. If
 # it can tell nouns from verbs, so the argument goes, the vectors encode word classes. @hewitt2019 (section 2) ask in return: or did
-# the probe learn the words by heart? Their *[control task](../book/pages/glossary.md#control-task)* gives every word a random
-# label. It has no meaning, so a probe that solves it memorises. Ours has two classes and a closed form, ridge regression to
-# $\pm 1$:
+# it learn the words by heart? Their *[control task](../book/pages/glossary.md#control-task)* gives every word a random label, so a
+# probe that solves it memorises. Ours has two classes and a closed form, ridge regression to $\pm 1$:
 
 # %%
 def probe_accuracy(train_x, train_y, test_x, test_y, ridge=1.0):        # (N, d_model), (N,)
@@ -747,18 +741,18 @@ plots.lines(range(7), {"noun or verb, same words": probed[:, 0, 0],
                 "control falls to guessing.")
 
 # %% [markdown]
-# On words that it has seen, the probe is right in [[probe_same:.0%]], at every layer. So it would seem that the model knows word
-# classes. But the meaningless labels reach [[control_same:.0%]], too: 24 words, each in a vector of 384 numbers, can be learnt by
-# heart under any labels. The difference, the *selectivity*, is nothing. On new words, heart does not help: the control falls to
-# guessing, [[control_new[0]:.0%]] to [[control_new[1]:.0%]], and the task stays at [[probe_new:.0%]] or more. *That* says
-# something about the vectors. But look at the left end of the figure: before the first layer it is [[probe_first:.0%]]. What
-# tells the classes apart came with the embeddings, or with the places, since in our sentences the verb stands before its object.
-# Attention did not have to put it there. And that the model uses it, no probe says.
+# On words that it has seen, the probe is right in [[probe_same:.0%]], at every layer. So the model seems to know word classes. But
+# the meaningless labels reach [[control_same:.0%]], too: 24 words, each in a vector of 384 numbers, can be learnt by heart under any
+# labels. The difference, the *selectivity*, is nothing. On new words, the control falls to guessing, [[control_new[0]:.0%]] to
+# [[control_new[1]:.0%]], and the task stays at [[probe_new:.0%]] or more. *That* says something about the vectors. But before the
+# first layer, at the left end, it is [[probe_first:.0%]]. What tells the classes apart came with the embeddings, or with the
+# places, since in our sentences the verb stands before its object. Attention did not have to put it there. And that the model uses
+# it, no probe says.
 #
 # ## Watch it break
 #
-# Back to our own circuit. It has four heads, so there are sixteen sets of heads to switch off. For each we take the accuracy, and
-# the maps of layer 2 on one string of period 8. (Its heads are replaced by their mean over this string and the test strings.)
+# Back to our own circuit. Four heads make sixteen sets to switch off. For each we take the accuracy, and the maps of layer 2 on
+# one string of period 8. (The mean that replaces a head is taken over this string and the test strings.)
 
 # %%
 heads = [(layer, head) for layer in range(2) for head in range(2)]
@@ -804,10 +798,10 @@ plots.small_multiples([maps_without[cut][0] for cut in shown],
 #
 # ## What this lesson did not show
 #
-# The toy has one task, one size, one optimiser; over [[two_layers:seeds]] seeds two layers got [[two_layers:range:.3f]] and one
-# [[one_layer:range:.2f]]. A larger model has many ways to do a thing, and its circuits are harder to tell apart. The replaced mean
-# is one way of ablation of several. In MiniLM we looked at weights, on templates of our own and with a test half that was not
-# untouched; sentences from one template are not independent, so the true intervals are wider than Wilson's.
+# The toy has one task, one size, one optimiser; over [[two_layers:seeds]] seeds two layers got [[two_layers:range:.4f]] and one
+# [[one_layer:range:.2f]]. Circuits of larger models are harder to tell apart. The replaced mean is one way of ablation of several.
+# In MiniLM we looked at weights, on templates of our own; sentences from one template are not independent, so the true intervals
+# are wider than Wilson's.
 #
 # ## Takeaways
 #
