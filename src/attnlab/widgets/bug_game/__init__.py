@@ -1,7 +1,8 @@
 """Which bug made this curve? A game with measured loss curves, a right program's and those of known bugs.
 
-Two curves count as alike where no step shows them further apart than a given factor. A bug that is alike to
-the right program is shown by no curve; and an answer counts where its curve is alike to the one that is shown.
+Two curves are alike where no step shows them further apart than a given factor. A bug whose curve is alike to
+the right program's is shown by no curve. So that no one loses by bad luck, an answer counts where its curve
+is alike to the one that is drawn, and where neither bug is shown by a curve.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class BugGame(CourseWidget):
 
     A game has one round for each bug. The order of the rounds, and the four names that each offers, depend on
     the number of the game alone, so they are the same for everyone. Where it can, a round offers a name
-    whose curve is not alike to the one shown, so that there is something to see.
+    that does not count, so that there is something to see.
 
     Args:
         curves: from the name of each bug, 4 to 24 of them, to its losses: tensors or arrays of shape (P,),
@@ -135,7 +136,7 @@ class BugGame(CourseWidget):
         return self.apart(name) <= self.alike
 
     def verdicts(self) -> list[str]:
-        """For each answer "right", "alike" (another bug, whose curve is alike: it counts) or "missed"."""
+        """For each answer "right", "alike" (another bug that no curve tells from it: it counts) or "missed"."""
 
         def verdict(bug: int, answer: int) -> str:
             return "right" if answer == bug else "alike" if self._alike(bug, answer) else "missed"
@@ -167,7 +168,9 @@ class BugGame(CourseWidget):
         return float(np.maximum(a / b, b / a).max())
 
     def _alike(self, one: int, other: int) -> bool:
-        return self._apart(one, other) <= self.alike
+        """Whether no curve tells two bugs apart."""
+        unseen = all(self._apart(bug, -1) <= self.alike for bug in (one, other))
+        return unseen or self._apart(one, other) <= self.alike
 
 
 def _dice(game: int) -> Callable[[int], int]:

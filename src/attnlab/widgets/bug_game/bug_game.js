@@ -65,7 +65,7 @@ function drawChart({ svg, steps, lines, low, high, width }) {
     ...[0, 0.5, 1].map((part) =>
       text(across(part * last), height - bottom + 16, Math.round(part * last), part === 1 ? "end" : "middle"),
     ),
-    text((left + width - right) / 2, height - 4, "training steps", "middle"),
+    text((left + width - right) / 2, height - 4, "loss (nats) over training steps", "middle"),
     ...lines.map(({ kind, losses }) =>
       shape("path", {
         class: `attnlab-game-line attnlab-game-${kind}`,
@@ -111,8 +111,9 @@ function render({ model, el }) {
   const lossesOf = (bug) => flat.subarray((bug + 1) * P, (bug + 2) * P);
   const RIGHT = -1; // the right program's curve is the first
   const apart = (one, other) => widest(lossesOf(one), lossesOf(other));
-  const alike = (one, other) => apart(one, other).factor <= model.get("alike");
-  const unseen = (bug) => alike(bug, RIGHT);
+  const near = (one, other) => apart(one, other).factor <= model.get("alike");
+  const unseen = (bug) => near(bug, RIGHT); // no curve shows it
+  const alike = (one, other) => near(one, other) || (unseen(one) && unseen(other)); // no curve tells them apart
   const [low, high] = [Math.min(...flat) / 1.3, Math.max(...flat) * 1.3];
   const factor = (number) => `a factor of ${number < 100 ? readable(number) : Math.round(number)}`;
   const loss = (number) => readable(number);
@@ -166,45 +167,42 @@ function render({ model, el }) {
   const next = button({ stage: here, label: "Next round", text: "Next round", onPress: goOn });
   const again = button({ stage: here, label: "Play again, in another order", text: "Play again, in another order", onPress: playAgain });
   const result = element("div", { class: "attnlab-game-result" });
-  const both = valueTable({
+  const table = valueTable({
     stage: here,
-    summary: "Both curves as a table",
-    content() {
-      const { bug, verdict, answer: said } = play();
-      const third = verdict && said !== bug;
-      return {
-        caption: "Loss in nats at the noted steps",
-        columns: ["Step", "right program", verdict ? names[bug] : "unknown bug", ...(third ? [names[said]] : [])],
-        rows: steps.map((step, i) => [
-          String(step),
-          ...[RIGHT, bug, ...(third ? [said] : [])].map((which) => readable(lossesOf(which)[i], 3)),
-        ]),
-      };
-    },
+    summary: "Values as a table",
+    content: () => (play().over ? allRounds() : bothCurves()),
   });
-  const all = valueTable({
-    stage: here,
-    summary: "All rounds as a table",
-    content() {
-      const { answers: given, verdicts } = play();
-      return {
-        caption: "Apart: the largest factor between a bug's curve and the right one",
-        columns: ["Bug", "your answer", "", "apart", "property"],
-        rows: given.map((said, i) => {
-          const { bug } = dealt[i];
-          const counts = { right: "✓ right", alike: "≈ counts", missed: "✗ missed" }[verdicts[i]];
-          return [names[bug], names[said], counts, readable(apart(bug, RIGHT).factor, 3), model.get("found_by")[bug]];
-        }),
-      };
-    },
-  });
+  function bothCurves() {
+    const { bug, verdict, answer: said } = play();
+    const third = verdict && said !== bug;
+    return {
+      caption: "Loss in nats at the noted steps",
+      columns: ["Step", "right program", verdict ? names[bug] : "unknown bug", ...(third ? [names[said]] : [])],
+      rows: steps.map((step, i) => [
+        String(step),
+        ...[RIGHT, bug, ...(third ? [said] : [])].map((which) => readable(lossesOf(which)[i], 3)),
+      ]),
+    };
+  }
+  function allRounds() {
+    const { answers: given, verdicts } = play();
+    return {
+      caption: "Apart: the largest factor to the right program",
+      columns: ["Bug", "your answer", "verdict", "apart", "property"],
+      rows: given.map((said, i) => {
+        const { bug } = dealt[i];
+        const counts = { right: "✓ right", alike: "≈ counts", missed: "✗ missed" }[verdicts[i]];
+        return [names[bug], names[said], counts, readable(apart(bug, RIGHT).factor, 3), model.get("found_by")[bug]];
+      }),
+    };
+  }
   const board = element(
     "div",
     { class: "attnlab-game-board" },
     element("div", {}, legend, frame),
     element("div", {}, answers.node, hint, verdictBox, next),
   );
-  here.add(takesKeys(element("div", {}, question, score, board, result, again)), both.node, all.node);
+  here.add(takesKeys(element("div", {}, question, score, board, result, again)), table.node);
 
   const strong = (text) => element("strong", {}, text);
   const property = (bug) => ["The property ", strong(model.get("found_by")[bug]), " finds it in milliseconds, with nothing trained."];
@@ -219,12 +217,17 @@ function render({ model, el }) {
       alike: `${MARKS.alike} This counts. It was ${names[bug]}.`,
       missed: `${MARKS.missed} No. It was ${names[bug]}.`,
     }[verdict];
+    const neither = unseen(bug) && unseen(said);
+    const furthest = Math.max(apart(bug, RIGHT).factor, apart(said, RIGHT).factor);
     const why = {
       right: "",
-      alike: `No curve tells it from ${names[said]}: the two are nowhere more than ${factor(largest)} apart.`,
+      alike: neither
+        ? `No curve shows it, nor ${names[said]}: neither is ever more than ${factor(furthest)} from the right program. Only properties find them.`
+        : `No curve tells it from ${names[said]}: the two are nowhere more than ${factor(largest)} apart.`,
       missed: `At step ${steps[at]} ${names[said]} has a loss of ${loss(lossesOf(said)[at])}, this one of ${loss(lossesOf(bug)[at])}.`,
     }[verdict];
-    const texts = [why, unseen(bug) ? noCurve(bug) : "", model.get("gives_away")[bug]].filter(Boolean);
+    const hidden = unseen(bug) && verdict !== "alike";
+    const texts = [why, hidden ? noCurve(bug) : "", model.get("gives_away")[bug]].filter(Boolean);
     return { heading, texts, property: property(bug) };
   }
 
@@ -279,11 +282,11 @@ function render({ model, el }) {
         "ul",
         {},
         ...missed.map((bug) =>
-          element("li", { "data-bug": bug }, strong(names[bug]), ". ", ...(unseen(bug) ? ["No curve shows it. "] : []), model.get("gives_away")[bug], " ", ...property(bug)),
+          element("li", { "data-bug": bug }, strong(names[bug]), ". ", ...(unseen(bug) ? ["No curve shows it. "] : []), model.get("gives_away")[bug], " Found by ", strong(model.get("found_by")[bug]), "."),
         ),
       ),
       ...(hidden.length
-        ? [element("p", {}, strong(`${hidden.length} of ${count} no curve shows`), `: ${enumerated(hidden)}. None is ever more than ${factor(model.get("alike"))} from the right program.`)]
+        ? [element("p", {}, strong(`No curve shows ${hidden.length} of the ${count}`), `: ${enumerated(hidden)}. They stay within ${factor(model.get("alike"))} of the right program. Any of their names counts for any other.`)]
         : []),
     );
   }
@@ -291,8 +294,8 @@ function render({ model, el }) {
   function draw() {
     const now = play();
     const { over, verdict, verdicts } = now;
-    for (const node of [board, both.node, next]) node.hidden = over;
-    for (const node of [result, again, all.node]) node.hidden = !over;
+    for (const node of [board, next]) node.hidden = over;
+    for (const node of [result, again]) node.hidden = !over;
     if (!over) next.hidden = verdictBox.hidden = !verdict;
     hint.hidden = Boolean(verdict);
     const marks = verdicts.map((each) => MARKS[each]).join("") + "·".repeat(count - verdicts.length);
@@ -303,8 +306,7 @@ function render({ model, el }) {
     Object.assign(here.root.dataset, { round: now.round, score: now.score });
     if (over) drawResult(now);
     else drawRound(now);
-    both.refresh();
-    all.refresh();
+    table.refresh();
     goes?.focus();
     goes = undefined;
   }
