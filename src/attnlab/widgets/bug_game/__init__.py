@@ -229,7 +229,9 @@ def _texts(argument: str, texts: Mapping[str, str], names: Sequence[str]) -> lis
         raise TypeError(f"{argument}: expected a mapping from names to texts, got {type(texts).__name__}")
     if set(texts) != set(names):
         wrong = sorted(map(str, set(texts) ^ set(names)))
-        raise ValueError(f"{argument}: expected a text for each bug and no other, got too few or many: {wrong}")
+        raise ValueError(
+            f"{argument}: expected a text for each bug and no other, got too few or many: {wrong}"
+        )
     for name in names:
         text = texts[name]
         if not isinstance(text, str):

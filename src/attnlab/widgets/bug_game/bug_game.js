@@ -146,6 +146,7 @@ function render({ model, el }) {
     here.set("answers", [...answers, offered[place]]);
   }
   function goOn() {
+    if (!play().verdict) return;
     went(question);
     here.set("round", model.get("round") + 1);
   }
