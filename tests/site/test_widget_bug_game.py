@@ -1,4 +1,4 @@
-"""The bug game on a built page: curves, choices, verdicts and score against Python's, and for every reader."""
+"""The bug game on a built page: curves, choices, verdicts and score against Python's, for every reader."""
 
 from __future__ import annotations
 
@@ -85,19 +85,19 @@ def start(book_url: str, open_url: Callable[..., Page]) -> Callable[..., tuple[L
 
 
 SHOWN = """view => {
-  const texts = selector => [...view.querySelectorAll(selector)].map(node => node.textContent);
-  const inSight = node => node.offsetParent !== null;
+  const all = (selector, read) => [...view.querySelectorAll(selector)].map(read);
+  const texts = selector => all(selector, node => node.textContent);
+  const inSight = selector => [...view.querySelectorAll(selector)].filter(node => node.offsetParent !== null);
   return {
     question: view.querySelector(".attnlab-game-question").textContent,
     score: view.querySelector(".attnlab-game-score").textContent,
     offered: texts("[data-place] > span:not(.attnlab-spoken)"),
-    marks: [...view.querySelectorAll("[data-place]")].map(node => node.querySelector("b")?.textContent ?? ""),
-    off: [...view.querySelectorAll("[data-place]")].map(node => node.getAttribute("aria-disabled") === "true"),
-    told: [...view.querySelectorAll(".attnlab-game-verdict p")].filter(inSight).map(node => node.textContent),
+    marks: all("[data-place]", node => node.querySelector("b")?.textContent ?? ""),
+    off: all("[data-place]", node => node.getAttribute("aria-disabled") === "true"),
+    told: inSight(".attnlab-game-verdict p").map(node => node.textContent),
     legend: texts(".attnlab-game-legend li"),
-    lines: Object.fromEntries([...view.querySelectorAll(".attnlab-game-line")].map(line =>
-      [line.classList[1], line.getAttribute("d")])),
-    missed: [...view.querySelectorAll(".attnlab-game-result [data-bug]")].filter(inSight).map(node => node.dataset.bug) };
+    lines: Object.fromEntries(all(".attnlab-game-line", line => [line.classList[1], line.getAttribute("d")])),
+    missed: inSight(".attnlab-game-result [data-bug]").map(node => node.dataset.bug) };
 }"""
 MARKS = {"right": "✓", "alike": "≈", "missed": "✗"}
 
@@ -233,7 +233,7 @@ def test_a_wrong_number_is_noticed(start):
 @pytest.mark.parametrize("width", [320, 1280])
 def test_no_page_scrolls_sideways_and_everything_can_be_hit(start, width):
     view, expected = start(width=width, **(PHONE if width < 500 else {}))
-    for number in range(len(NAMES)):
+    for _ in NAMES:
         view.locator("[data-place='3']").click()
         frames(view.page)
         assert view.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -242,8 +242,8 @@ def test_no_page_scrolls_sideways_and_everything_can_be_hit(start, width):
         buttons = view.locator("button:visible")
         sizes = buttons.evaluate_all("all => all.map(node => [node.offsetWidth, node.offsetHeight])")
         assert len(sizes) == 5 and min(map(min, sizes)) >= (44 if width < 500 else 28)
-        spills = view.locator("p, button, li").evaluate_all(
-            "all => all.filter(node => !node.closest('[aria-live]') && node.scrollWidth > node.clientWidth + 1).length"
+        spills = view.locator("p:not([aria-live]), button, li").evaluate_all(
+            "all => all.filter(node => node.scrollWidth > node.clientWidth + 1).length"
         )
         assert spills == 0
         buttons.last.click()
@@ -283,7 +283,8 @@ def test_a_burst_of_changes_is_drawn_once(start):
           const frame = () => new Promise(requestAnimationFrame);
           await frame();
           let drawn = 0;
-          new MutationObserver((all) => (drawn += all.length)).observe(view.querySelector("svg"), { childList: true });
+          const watch = new MutationObserver((all) => (drawn += all.length));
+          watch.observe(view.querySelector("svg"), { childList: true });
           const next = [...view.querySelectorAll("button")].find((node) => node.textContent === "Next round");
           for (const place of [0, 1, 2]) {
             view.querySelector(`[data-place="${place}"]`).click();

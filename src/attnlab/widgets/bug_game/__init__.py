@@ -136,7 +136,7 @@ class BugGame(CourseWidget):
         return self.apart(name) <= self.alike
 
     def verdicts(self) -> list[str]:
-        """For each answer "right", "alike" (another bug that no curve tells from it: it counts) or "missed"."""
+        """For each answer "right", "alike" (no curve tells the two apart: it counts) or "missed"."""
 
         def verdict(bug: int, answer: int) -> str:
             return "right" if answer == bug else "alike" if self._alike(bug, answer) else "missed"
@@ -174,7 +174,7 @@ class BugGame(CourseWidget):
 
 
 def _dice(game: int) -> Callable[[int], int]:
-    """Whole numbers below a bound, at random but the same for each game: Lehmer's generator, as in the browser."""
+    """Whole numbers below a bound, at random, the same for each game: Lehmer's generator, as in the browser."""
     state = game + 1
 
     def draw(below: int) -> int:
