@@ -174,7 +174,7 @@ class BugGame(CourseWidget):
 
 
 def _dice(game: int) -> Callable[[int], int]:
-    """Whole numbers below a bound, at random, the same for each game: Lehmer's generator, as in the browser."""
+    """Whole numbers below a bound, the same for each game: Lehmer's generator, as in the browser."""
     state = game + 1
 
     def draw(below: int) -> int:
