@@ -147,8 +147,9 @@ def assert_shown(view: Locator, expected: BugGame) -> None:
         told = " ".join(shown["told"])
         assert shown["told"][0].startswith(MARKS[verdict]) and NAMES[bug] in shown["told"][0]
         assert expected.gives_away[bug] in told and expected.found_by[bug] in told
-        assert ("No curve shows" in told) == expected.unseen(NAMES[bug])
-        assert ("No curve tells it" in told) == (verdict == "alike" and not expected.unseen(NAMES[bug]))
+        unseen = [expected.unseen(NAMES[one]) for one in (bug, answer)]
+        assert ("No curve shows" in told) == unseen[0]
+        assert ("No curve tells it" in told) == (verdict == "alike" and not all(unseen))
         assert ("At step" in told) == (verdict == "missed")
         by_place = [expected._alike(bug, one) for one in offered]
         for one, counts, mark in zip(offered, by_place, shown["marks"], strict=True):

@@ -205,6 +205,7 @@ function render({ model, el }) {
   );
   here.add(takesKeys(element("div", {}, question, score, board, result, again)), table.node);
 
+  const quoted = (bug) => `“${names[bug]}”`;
   const strong = (text) => element("strong", {}, text);
   const property = (bug) => ["The property ", strong(model.get("found_by")[bug]), " finds it in milliseconds, with nothing trained."];
   const noCurve = (bug) =>
@@ -214,20 +215,20 @@ function render({ model, el }) {
   function told({ bug, answer: said, verdict }) {
     const { factor: largest, at } = apart(bug, said);
     const heading = {
-      right: `${MARKS.right} Right: ${names[bug]}.`,
-      alike: `${MARKS.alike} This counts. It was ${names[bug]}.`,
-      missed: `${MARKS.missed} No. It was ${names[bug]}.`,
+      right: `${MARKS.right} Right: ${quoted(bug)}.`,
+      alike: `${MARKS.alike} This counts. It was ${quoted(bug)}.`,
+      missed: `${MARKS.missed} No. It was ${quoted(bug)}.`,
     }[verdict];
     const neither = unseen(bug) && unseen(said);
     const furthest = Math.max(apart(bug, RIGHT).factor, apart(said, RIGHT).factor);
     const why = {
       right: "",
       alike: neither
-        ? `No curve shows it, nor ${names[said]}: neither is ever more than ${factor(furthest)} from the right program. Only properties find them.`
-        : `No curve tells it from ${names[said]}: the two are nowhere more than ${factor(largest)} apart.`,
-      missed: `At step ${steps[at]} ${names[said]} has a loss of ${loss(lossesOf(said)[at])}, this one of ${loss(lossesOf(bug)[at])}.`,
+        ? `No curve shows it, nor ${quoted(said)}: neither is ever more than ${factor(furthest)} from the right program. Only properties find them.`
+        : `No curve tells it from ${quoted(said)}: the two are nowhere more than ${factor(largest)} apart.`,
+      missed: `At step ${steps[at]}, ${quoted(said)} has a loss of ${loss(lossesOf(said)[at])}, this one of ${loss(lossesOf(bug)[at])}.`,
     }[verdict];
-    const hidden = unseen(bug) && verdict !== "alike";
+    const hidden = unseen(bug) && !(verdict === "alike" && neither); // else `why` has said it
     const texts = [why, hidden ? noCurve(bug) : "", model.get("gives_away")[bug]].filter(Boolean);
     return { heading, texts, property: property(bug) };
   }
@@ -249,7 +250,7 @@ function render({ model, el }) {
     const lines = [
       { kind: "bug", name: verdict ? names[bug] : "unknown bug", losses: lossesOf(bug) },
       { kind: "sane", name: "right program", losses: lossesOf(RIGHT) },
-      ...(other ? [{ kind: "said", name: `your answer, ${names[said]}`, losses: lossesOf(said) }] : []),
+      ...(other ? [{ kind: "said", name: `your answer, ${quoted(said)}`, losses: lossesOf(said) }] : []),
     ];
     legend.replaceChildren(...lines.map(({ kind, name, losses }) => legendLine(kind, name, losses)));
     svg.setAttribute("aria-label", `Two loss curves on a logarithmic axis. ${inWords(bug)} All values stand in the table.`);
@@ -271,11 +272,10 @@ function render({ model, el }) {
     next.setAttribute("aria-label", next.textContent);
   }
 
-  const unseenNames = () => upTo(count).filter(unseen).map((bug) => names[bug]);
   const missedBugs = ({ verdicts }) => dealt.filter((_, i) => verdicts[i] === "missed").map(({ bug }) => bug);
   function drawResult(now) {
     const missed = missedBugs(now);
-    const hidden = unseenNames();
+    const hidden = upTo(count).filter(unseen);
     question.textContent = `The end: ${now.score} of ${count} count.`;
     result.replaceChildren(
       element("p", {}, missed.length ? "You missed:" : "You missed none."),
@@ -287,7 +287,7 @@ function render({ model, el }) {
         ),
       ),
       ...(hidden.length
-        ? [element("p", {}, strong(`No curve shows ${hidden.length} of the ${count}`), `: ${enumerated(hidden)}. They stay within ${factor(model.get("alike"))} of the right program. Any of their names counts for any other.`)]
+        ? [element("p", {}, strong(`No curve shows ${hidden.length} of the ${count}`), `: ${enumerated(hidden.map(quoted))}. They stay within ${factor(model.get("alike"))} of the right program. Any of their names counts for any other.`)]
         : []),
     );
   }
@@ -315,7 +315,7 @@ function render({ model, el }) {
   function spoken() {
     const now = play();
     if (now.over) {
-      const missed = missedBugs(now).map((bug) => names[bug]);
+      const missed = missedBugs(now).map(quoted);
       return `${now.score} of ${count} count. You missed ${missed.length ? enumerated(missed) : "none"}.`;
     }
     if (!now.verdict) return `Round ${now.round + 1} of ${count}. ${inWords(now.bug)}`;
