@@ -61,8 +61,8 @@ class MapExplorer(CourseWidget):
     shape = traitlets.List(traitlets.Int()).tag(sync=True)  # [L, H, Q, K]
     weights = traitlets.Bytes().tag(sync=True)  # float32 or uint8 (255ths), (L, H, Q, K)
     mask = traitlets.Bytes().tag(sync=True)  # uint8, (Q, K), 1 = may attend; empty: nothing is hidden
-    queries = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    keys = traitlets.List(traitlets.Unicode()).tag(sync=True)  # empty: the queries
+    query_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    key_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)  # empty: the queries
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
     shown = traitlets.Unicode("head").tag(sync=True)
@@ -92,8 +92,8 @@ class MapExplorer(CourseWidget):
             shape=list(given.shape),
             weights=sent.tobytes(),
             mask=b"" if mask is None else _mask(mask, given).tobytes(),
-            queries=queries,
-            keys=[] if keys is None else _texts("keys", keys, K),
+            query_tokens=queries,
+            key_tokens=[] if keys is None else _texts("keys", keys, K),
             layer=_whole("layer", layer),
             head=_whole("head", head),
             shown=shown,

@@ -45,7 +45,7 @@ function layersOf(model) {
     const mean = meanOf(heads);
     const maps = heads.map((rows, h) => ({ shown: "head", head: h, text: `head ${h + 1}`, name: `Layer ${l + 1}, head ${h + 1}`, rows }));
     maps.push({ shown: "mean", text: "mean", name: `Layer ${l + 1}, mean over ${H} ${H === 1 ? "head" : "heads"}`, rows: mean });
-    if (!model.get("keys").length) {
+    if (!model.get("key_tokens").length) {
       flow = flowOn(mean, flow);
       const name = l ? `Rollout through layers 1 to ${l + 1}` : "Rollout through layer 1";
       maps.push({ shown: "rollout", text: "rollout", name, rows: flow });
@@ -160,14 +160,14 @@ function openedMap({ here, queries, keys, onPick }) {
   const wideOf = (texts) => LETTER * Math.max(...texts.map((text) => shortened(text).length));
 
   function layOut(width) {
-    left = Math.max(70, wideOf(queries) + 12);
+    left = Math.max(24, wideOf(queries) + 12);
     cell = clamp(Math.floor((width - left - 4) / keys.length), CELL.least, CELL.most);
     const upright = wideOf(keys) > cell; // labels that are wider than a column stand on end
     top = 24 + (upright ? wideOf(keys) + 6 : 20);
     fill(svg, { width: left + keys.length * cell + 4, height: top + queries.length * cell + 26 }, []);
     heads.replaceChildren(
-      shape("text", { class: "attnlab-maps-key", x: left, y: 13 }, "keys →"),
-      shape("text", { class: "attnlab-maps-query", x: 0, y: top - 8 }, "queries ↓"),
+      shape("text", { class: "attnlab-maps-query", x: 0, y: 13 }, "queries ↓"),
+      shape("text", { class: "attnlab-maps-key", x: Math.max(left, 76), y: 13 }, "keys →"),
       ...keys.map((text, j) => {
         const [x, y] = [left + (j + 0.5) * cell, top - 7];
         const turned = upright ? { x: x + 4, y, transform: `rotate(-90 ${x + 4} ${y})` } : { x, y, "text-anchor": "middle" };
@@ -241,8 +241,8 @@ function render({ model, el }) {
   const here = stage({ model, el, name: "Map explorer", kind: "maps" });
   const { life } = here;
   const [L, H, Q, K] = model.get("shape");
-  const queries = model.get("queries");
-  const keys = model.get("keys").length ? model.get("keys") : queries;
+  const queries = model.get("query_tokens");
+  const keys = model.get("key_tokens").length ? model.get("key_tokens") : queries;
   const layers = layersOf(model);
   const hidden = hiddenBy(model);
   const queryAt = (i) => `“${queries[i]}” at ${i + 1}`;
@@ -252,6 +252,7 @@ function render({ model, el }) {
   const place = () => ({ head: model.get("head"), mean: H, rollout: H + 1 })[model.get("shown")];
   const now = () => layers[model.get("layer")][place()];
   const seenBy = (map, i) => upTo(K).filter((j) => !hidden(map, i, j));
+  const rounded = model.get("weights").byteLength === L * H * Q * K ? " Weights are rounded to 255ths." : "";
   const keyNow = () => column ?? largestAt(now().rows[model.get("row")]);
   const mostIn = ({ most }) => `${keyAt(most.key)} gets most, ${(100 * most.share).toFixed(0)}% of all weight`;
   const rowInWords = (map, i) => {
@@ -280,6 +281,7 @@ function render({ model, el }) {
   const kinds = [["head", "one head"], ["mean", "mean over heads"], ["rollout", "rollout"]];
   const shown = choice({ stage: here, label: "Show", options: kinds.slice(0, layers[0].length - H + 1), onChange: (kind) => here.set("shown", kind) });
   const all = overview({ here, layers, hidden, hatch: big.hatch, inWords: (map) => `${map.name}: ${mostIn(map)}`, open });
+  const masked = model.get("mask").byteLength ? " Hatched: masked out." : "";
   const title = element("p", { class: "attnlab-maps-title" });
   const most = element("p", { class: "attnlab-fact" });
   const chosen = element("p", { class: "attnlab-title" });
@@ -293,7 +295,7 @@ function render({ model, el }) {
     stage: here,
     summary: "This map as a table",
     content: () => ({
-      caption: `${now().name}: each row is a query, each column a key.`,
+      caption: `${now().name}: each row is a query, each column a key.${rounded}`,
       columns: ["Query", ...upTo(K).map(keyAt)],
       rows: now().rows.map((row, i) => [
         queryAt(i),
@@ -317,6 +319,7 @@ function render({ model, el }) {
   });
   here.add(
     all.node,
+    element("p", { class: "attnlab-fact" }, `Open a map. ▲ under it: the key that gets most.${masked}`),
     element("div", { class: "attnlab-maps-heading" }, element("div", {}, title, most), shown.node),
     element(
       "div",
@@ -342,7 +345,7 @@ function render({ model, el }) {
     most.textContent = `▲ ${mostIn(map)}.`;
     chosen.textContent = `${queryAt(i)} of ${Q}`;
     bars.replaceChildren(...rowBars(map.rows[i], seenBy(map, i), keyAt, j));
-    fact.textContent = `${queryAt(i)} to ${keyAt(j)}, in every map of layer ${l + 1}:`;
+    fact.textContent = `${queryAt(i)} to ${keyAt(j)}${hidden(map, i, j) ? " (masked out)" : ""}, in every map of layer ${l + 1}:`;
     across.replaceChildren(
       ...layers[l].map((one) => {
         const line = weightBar(one.text, one.rows[i][j], one === map);
