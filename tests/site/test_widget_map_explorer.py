@@ -311,7 +311,8 @@ def test_a_burst_of_changes_is_drawn_once_and_announced_once(start):
             new MutationObserver((all) => (seen[name] += all.length)).observe(node, options);
           watch(view.querySelector(".attnlab-maps-title"), "drawn", { childList: true });
           watch(view.querySelector("[aria-live]"), "said", { childList: true });
-          for (const layer of [0, 4, 7, 9]) view.querySelector(`[data-layer="${layer}"][data-place="3"]`).click();
+          const third = (layer) => view.querySelector(`[data-layer="${layer}"][data-place="3"]`);
+          for (const layer of [0, 4, 7, 9]) third(layer).click();
           await frame();
           await frame();
           while (!seen.said) await frame();

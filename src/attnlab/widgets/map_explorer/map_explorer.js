@@ -1,5 +1,5 @@
 // Map explorer: all attention maps of a model as small multiples, and one of them opened. Means over heads and attention
-// rollout are computed here in float64. Names that are not defined here come from ../_shared.js, which stands before this text.
+// rollout are computed here in float64. Names that are not defined here come from ../_shared.js, which stands before it.
 
 const MOST_BARS = 16; // longer rows show their largest weights alone
 const UNIT = 6; // of a small map's own measure, the side of a cell
@@ -41,10 +41,14 @@ function layersOf(model) {
   const rowAt = (start) => Array.from(flat.subarray(start, start + K));
   let flow = upTo(K).map((i) => upTo(K).map((j) => (i === j ? 1 : 0)));
   return upTo(L).map((l) => {
-    const heads = upTo(H).map((h) => upTo(Q).map((i) => rowAt((((l * H + h) * Q) + i) * K)));
+    const heads = upTo(H).map((h) => upTo(Q).map((i) => rowAt(((l * H + h) * Q + i) * K)));
     const mean = meanOf(heads);
-    const maps = heads.map((rows, h) => ({ shown: "head", head: h, text: `head ${h + 1}`, name: `Layer ${l + 1}, head ${h + 1}`, rows }));
-    maps.push({ shown: "mean", text: "mean", name: `Layer ${l + 1}, mean over ${H} ${H === 1 ? "head" : "heads"}`, rows: mean });
+    const of = `Layer ${l + 1}`;
+    const maps = heads.map((rows, h) => {
+      const text = `head ${h + 1}`;
+      return { shown: "head", head: h, text, name: `${of}, ${text}`, rows };
+    });
+    maps.push({ shown: "mean", text: "mean", name: `${of}, mean over ${H} ${H === 1 ? "head" : "heads"}`, rows: mean });
     if (!model.get("key_tokens").length) {
       flow = flowOn(mean, flow);
       const name = l ? `Rollout through layers 1 to ${l + 1}` : "Rollout through layer 1";
@@ -92,7 +96,8 @@ function overview({ here, layers, hidden, hatch, inWords, open }) {
   const head = (text = "") => element("span", { class: "attnlab-maps-head", "aria-hidden": "true" }, text);
   const buttons = layers.map((maps, l) =>
     maps.map((map, place) => {
-      const node = button({ stage: here, label: inWords(map), text: smallMap(map, hidden, hatch), onPress: () => open(l, place) });
+      const text = smallMap(map, hidden, hatch);
+      const node = button({ stage: here, label: inWords(map), text, onPress: () => open(l, place) });
       Object.assign(node.dataset, { layer: l, place });
       return node;
     }),
@@ -108,7 +113,14 @@ function overview({ here, layers, hidden, hatch, inWords, open }) {
   node.style.setProperty("--columns", columns);
   here.life.listen(node, "keydown", (event) => {
     const at = event.target.closest("button");
-    const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -columns], End: [0, columns] }[event.key];
+    const by = {
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+      Home: [0, -columns],
+      End: [0, columns],
+    }[event.key];
     if (!at || !by || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const l = clamp(Number(at.dataset.layer) + by[0], 0, layers.length - 1);
@@ -233,7 +245,8 @@ function rowBars(row, seen, nameOf, chosen) {
   const rest = seen.filter((j) => !kept.includes(j));
   if (rest.length) lines.push(weightBar(`${rest.length} others`, total(rest.map((j) => row[j])), false));
   const masked = row.length - seen.length;
-  if (masked) lines.push(element("li", { class: "attnlab-masked" }, `${masked} ${masked === 1 ? "key is" : "keys are"} masked out`));
+  const told = `${masked} ${masked === 1 ? "key is" : "keys are"} masked out`;
+  if (masked) lines.push(element("li", { class: "attnlab-masked" }, told));
   return lines;
 }
 
@@ -278,9 +291,19 @@ function render({ model, el }) {
   const step = (by) => pick(clamp(model.get("row") + by, 0, Q - 1), null);
 
   const big = openedMap({ here, queries, keys, onPick: pick });
-  const kinds = [["head", "one head"], ["mean", "mean over heads"], ["rollout", "rollout"]];
-  const shown = choice({ stage: here, label: "Show", options: kinds.slice(0, layers[0].length - H + 1), onChange: (kind) => here.set("shown", kind) });
-  const all = overview({ here, layers, hidden, hatch: big.hatch, inWords: (map) => `${map.name}: ${mostIn(map)}`, open });
+  const kinds = [
+    ["head", "one head"],
+    ["mean", "mean over heads"],
+    ["rollout", "rollout"],
+  ];
+  const shown = choice({
+    stage: here,
+    label: "Show",
+    options: kinds.slice(0, layers[0].length - H + 1),
+    onChange: (kind) => here.set("shown", kind),
+  });
+  const inName = (map) => `${map.name}: ${mostIn(map)}`;
+  const all = overview({ here, layers, hidden, hatch: big.hatch, inWords: inName, open });
   const masked = model.get("mask").byteLength ? " Hatched: masked out." : "";
   const title = element("p", { class: "attnlab-maps-title" });
   const most = element("p", { class: "attnlab-fact" });
