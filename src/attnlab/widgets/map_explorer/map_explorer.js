@@ -158,12 +158,15 @@ function openedMap({ here, queries, keys, onPick }) {
       shape("rect", { class: "attnlab-maps-ink", "data-key": j }),
       shape("text", { class: "attnlab-maps-number", "text-anchor": "middle" }),
     ]);
-    return { name, cells, node: shape("g", { role: "option", id: `${id}-row-${i}`, "data-row": i }, name, ...cells.flat()) };
+    const boxes = cells.map(([box]) => box);
+    return { name, cells, node: shape("g", { role: "option", id: `${id}-row-${i}`, "data-row": i }, ...boxes) };
   });
   svg.append(
     shape("defs", {}, shape("pattern", { id: `${id}-hatch`, ...lines }, stroke)),
     heads,
     ...rows.map(({ node }) => node),
+    // What is read in a row stands apart from its option, whose name says the same in words.
+    shape("g", { "aria-hidden": "true" }, ...rows.flatMap(({ name, cells }) => [name, ...cells.map(([, text]) => text)])),
     rowFrame,
     cellFrame,
     mark,
