@@ -12,6 +12,7 @@ from .extrapolation_map import ExtrapolationMap
 from .gradient_explorer import GradientExplorer
 from .head_split_explorer import HeadSplitExplorer
 from .head_switches import HeadSwitches
+from .map_explorer import MapExplorer
 from .mask_painter import MaskPainter
 from .rotary_explorer import RotaryExplorer
 from .soft_lookup_explorer import SoftLookupExplorer
@@ -27,6 +28,7 @@ __all__ = [
     "GradientExplorer",
     "HeadSplitExplorer",
     "HeadSwitches",
+    "MapExplorer",
     "MaskPainter",
     "RotaryExplorer",
     "SoftLookupExplorer",
