@@ -7,6 +7,7 @@ kernel runs. Each class has a method that computes the same numbers in Python; t
 from __future__ import annotations
 
 from .attention_explorer import AttentionExplorer
+from .circuit_switches import CircuitSwitches
 from .extrapolation_map import ExtrapolationMap
 from .gradient_explorer import GradientExplorer
 from .head_split_explorer import HeadSplitExplorer
@@ -20,6 +21,7 @@ from .translator_explorer import TranslatorExplorer
 
 __all__ = [
     "AttentionExplorer",
+    "CircuitSwitches",
     "ExtrapolationMap",
     "GradientExplorer",
     "HeadSplitExplorer",
