@@ -35,7 +35,7 @@ class CircuitSwitches(CourseWidget):
         measured: 2^(H + G) shares from 0 to 1: for each set of heads, how often the model is right.
         maps: shape (2^H, G, T, T): for each set of heads of layer 1 the weights of each head of layer 2 on
             one string, causal, so that position t sees none after it; H and G from 1 to 3. A weight is kept
-            to 1/255, and then each row is divided by its sum.
+            to 1/255.
         tokens: the string, T texts of one to three letters, at most 24. One of them has to come again.
         heads_on: the set of heads at first; None means all.
         head: whose map is shown at first, a head of layer 2, from 0.
@@ -107,10 +107,9 @@ class CircuitSwitches(CourseWidget):
         return self._on_stripe.copy()
 
     def weights(self, heads_on: int | None = None, head: int | None = None) -> npt.NDArray[np.float64]:
-        """The map of a head, by default the one shown, for the heads that are on: (T, T), rows sum to 1."""
+        """The map of a head, by default the one shown, for the heads that are on: (T, T)."""
         first = (self.heads_on if heads_on is None else heads_on) % len(self._maps)
-        parts = self._maps[first, self.head if head is None else head].astype(np.float64)
-        weights: npt.NDArray[np.float64] = parts / parts.sum(axis=-1, keepdims=True)
+        weights: npt.NDArray[np.float64] = self._maps[first, self.head if head is None else head] / _FULL
         return weights
 
     def stripe(self, heads_on: int | None = None, head: int | None = None) -> float:
@@ -152,7 +151,7 @@ def _stripe(texts: list[str]) -> npt.NDArray[np.bool_]:
 
 
 def _maps(maps: Any, length: int) -> npt.NDArray[np.uint8]:
-    """Check the weights, (2^H, G, T, T), and keep them in 255 steps."""
+    """Check the weights, (2^H, G, T, T), and keep each as a number of 255 steps."""
     weights = as_float32("maps", maps)
     sets = [2**heads for heads in range(1, _MOST_HEADS + 1)]
     fits = weights.ndim == 4 and weights.shape[0] in sets and 1 <= weights.shape[1] <= _MOST_HEADS

@@ -3,6 +3,7 @@
 
 const CELL = { least: 9, most: 21 }; // pixels
 const LETTER = 8; // pixels, about the width of a letter in the labels
+const FULL = 255; // a weight of 1, as it is sent
 const EDGE = 5; // pixels around the map, room for its frames
 const SHOWN_FROM = 0.005; // a weight below this is 0.00 in digits and gets no frame
 
@@ -12,13 +13,11 @@ const bytesOf = (part) => new Uint8Array(part.buffer ?? part, part.byteOffset ??
 /** For each position the places after an earlier copy of its token. */
 const stripeOf = (tokens) => tokens.map((token, t) => upTo(t).map((j) => j + 1).filter((j) => tokens[j - 1] === token));
 
-/** One map out of whole numbers: each row is divided by its sum. */
+/** One map, T rows of T weights, out of whole numbers. */
 const readMap = (raw, number, length) =>
   upTo(length).map((t) => {
     const start = (number * length + t) * length;
-    const row = [...raw.subarray(start, start + length)];
-    const sum = total(row);
-    return row.map((part) => part / sum);
+    return [...raw.subarray(start, start + length)].map((steps) => steps / FULL);
   });
 
 /** The weight that a row has on the stripe, and the mean of all rows that have one. */
@@ -96,7 +95,9 @@ function pattern({ here, tokens, stripe, onPick }) {
         square(mark, t, j, Math.sqrt(weights[t][j]) * (cell - 3));
       });
     });
-    fill(chosenRow, { x: left - 2, y: top + chosen * cell - 2, width: (chosen + 1) * cell + 4, height: cell + 4, rx: 2 }, []);
+    const off = cell < 16 ? 1 : 2;
+    const place = { x: left - off, y: top + chosen * cell - off, width: (chosen + 1) * cell + 2 * off, height: cell + 2 * off };
+    fill(chosenRow, { ...place, rx: 2, "stroke-width": off + 0.5 }, []);
     svg.classList.toggle("attnlab-silent", !isOn);
     svg.setAttribute("aria-activedescendant", `${id}-position-${chosen}`);
   }
@@ -125,7 +126,15 @@ function render({ model, el }) {
   const even = meanOnStripe(tokens.map((_, t) => tokens.map(() => 1 / (t + 1))), stripe);
   const names = upTo(first + second).map((h) => (h < first ? `head ${h + 1} of layer 1` : `head ${h - first + 1} of layer 2`));
   const isOn = (h, set = model.get("heads_on")) => (set >> h) % 2 === 1;
-  const offText = (set) => enumerated(names.filter((_, h) => !isOn(h, set))) || "none";
+  const layers = [upTo(first), upTo(second).map((g) => first + g)];
+  const offIn = (layer, set) => layers[layer].flatMap((h, i) => (isOn(h, set) ? [] : [i + 1]));
+  const offText = (set) => {
+    const parts = [0, 1].map((layer) => {
+      const off = offIn(layer, set);
+      return off.length && `${off.length > 1 ? "heads" : "head"} ${enumerated(off)} of layer ${layer + 1}`;
+    });
+    return enumerated(parts.filter(Boolean)) || "none";
+  };
   let weights, before;
   const compute = () => {
     weights = mapOf(model.get("heads_on"), model.get("head"));
@@ -173,11 +182,12 @@ function render({ model, el }) {
       summary: "All sets of heads as a table",
       content: () => ({
         caption: `Measured accuracy, and the mean weight on the stripe of each head of layer 2. Spread evenly it would be ${fixed(even)}.`,
-        columns: ["Off", "accuracy", ...upTo(second).map((g) => `stripe, head ${g + 1}`)],
+        columns: ["Off in layer 1", "off in layer 2", "accuracy", ...upTo(second).map((g) => `stripe, head ${g + 1}`)],
         rows: upTo(every + 1)
           .reverse()
           .map((set) => [
-            offText(set) + (set === model.get("heads_on") ? " (now)" : ""),
+            (enumerated(offIn(0, set)) || "none") + (set === model.get("heads_on") ? " (now)" : ""),
+            enumerated(offIn(1, set)) || "none",
             measured[set].toFixed(4),
             ...upTo(second).map((g) => fixed(meanOnStripe(mapOf(set, g), stripe))),
           ]),
@@ -200,14 +210,10 @@ function render({ model, el }) {
     element(
       "div",
       { class: "attnlab-controls" },
-      group(1, switches.slice(0, first)),
-      group(2, switches.slice(first)),
+      ...layers.map((layer, i) => group(i + 1, layer.map((h) => switches[h]))),
       element("div", { class: "attnlab-all-heads" }, all, none),
     ),
     results,
-    fact(
-      `Accuracy: measured for exactly this set of heads. Stripe: the mean weight that the map below has in its framed cells; spread evenly it would be ${fixed(even)}. Frames on bars: all heads on.`,
-    ),
     element(
       "div",
       { class: "attnlab-circuit-columns" },
@@ -220,6 +226,9 @@ function render({ model, el }) {
         fact("The area of a square is the weight. Framed: the stripe, the places after an earlier copy of the row's symbol."),
       ),
       element("div", {}, element("div", { class: "attnlab-chooser" }, title, previous, next), bars),
+    ),
+    fact(
+      `Accuracy: measured for exactly this set of heads. On stripe: the weight in the framed cells of this map, the mean of the rows that have one; spread evenly it would be ${fixed(even)}. Frames on bars: all heads on.`,
     ),
     ...tables.map(({ node }) => node),
   );
@@ -238,7 +247,7 @@ function render({ model, el }) {
     const [share, mean] = [measured[set], meanOnStripe(weights, stripe)];
     const lines = [
       weightBar("accuracy", share, false, changed(measured[every])),
-      weightBar("stripe", mean, false, changed(meanOnStripe(before, stripe))),
+      weightBar("on stripe", mean, false, changed(meanOnStripe(before, stripe))),
     ];
     lines[0].querySelector(".attnlab-bar-number").textContent = percent(share);
     lines.forEach((line, i) => (line.dataset.share = [share, mean][i]));
