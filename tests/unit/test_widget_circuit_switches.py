@@ -1,4 +1,4 @@
-"""The circuit switches in Python: the map and the stripe of each set of heads, what is sent, what is refused."""
+"""The circuit switches in Python: map and stripe of each set of heads, what is sent, what is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOKENS = list("CAFCAFC")
 STRIPE = {3: [1], 4: [2], 5: [3], 6: [1, 4]}  # by hand: the places after an earlier copy
 
 
-def maps(length=len(TOKENS), first=FIRST, second=SECOND):
+def maps(length=7, first=FIRST, second=SECOND):
     drawn = np.tril(np.random.default_rng(0).random((2**first, second, length, length)) + 1e-3)
     return drawn / drawn.sum(axis=-1, keepdims=True)
 
@@ -48,9 +48,8 @@ def test_a_set_has_its_own_share_and_the_map_of_its_heads_of_layer_1(heads_on):
     np.testing.assert_allclose(widget.weights(), expected, rtol=0, atol=0.5001 / 255)
     on_it = [sum(expected[t][j] for j in places) for t, places in STRIPE.items()]
     assert widget.stripe() == pytest.approx(sum(on_it) / 4, abs=1 / 255)
-    np.testing.assert_allclose(
-        widget.weights(0b10101, 0), maps()[0b01, 0], rtol=0, atol=0.5001 / 255
-    )  # any other, too
+    another = widget.weights(0b10101, 0)
+    np.testing.assert_allclose(another, maps()[0b01, 0], rtol=0, atol=0.5001 / 255)
 
 
 def test_all_heads_are_on_at_first():
