@@ -41,7 +41,7 @@ function pattern({ here, tokens, stripe, onPick }) {
   const rect = (kind, data = {}) => shape("rect", { class: `attnlab-${kind}`, ...data });
   const columns = tokens.map((token) => shape("text", { class: "attnlab-key" }, token));
   const across = shape("text", { class: "attnlab-key", y: 12 }, "looks at →");
-  const chosenRow = rect("chosen-row");
+  const chosenRow = rect("chosen-position");
   const rows = tokens.map((token, t) => {
     const name = shape("text", { class: "attnlab-query", "text-anchor": "end" }, token);
     const cells = upTo(t + 1).map((j) => ({ room: rect("room"), mark: rect("mark", { "data-row": t, "data-column": j }) }));
@@ -152,9 +152,9 @@ function render({ model, el }) {
     return one;
   });
   const group = (layer, some) => {
-    const name = element("span", { class: "attnlab-layer-name", id: here.nextId() }, `Layer ${layer}`);
+    const name = element("span", { class: "attnlab-circuit-layer-name", id: here.nextId() }, `Layer ${layer}`);
     const nodes = some.map(({ node }) => node);
-    return element("div", { class: "attnlab-layer", role: "group", "aria-labelledby": name.id }, name, ...nodes);
+    return element("div", { class: "attnlab-circuit-layer", role: "group", "aria-labelledby": name.id }, name, ...nodes);
   };
   const all = button({ stage: here, label: "All on", text: "All on", onPress: () => here.set("heads_on", every) });
   const none = button({ stage: here, label: "All off", text: "All off", onPress: () => here.set("heads_on", 0) });
