@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .attention_explorer import AttentionExplorer
 from .bug_game import BugGame
+from .circuit_switches import CircuitSwitches
 from .extrapolation_map import ExtrapolationMap
 from .gradient_explorer import GradientExplorer
 from .head_split_explorer import HeadSplitExplorer
@@ -24,6 +25,7 @@ from .translator_explorer import TranslatorExplorer
 __all__ = [
     "AttentionExplorer",
     "BugGame",
+    "CircuitSwitches",
     "ExtrapolationMap",
     "GradientExplorer",
     "HeadSplitExplorer",
