@@ -297,7 +297,8 @@ print("moves below half a rate:", sum(move < 0.5 for move in moves))
 plots.lines(
     range(1, 801), {"length of a move, in rates": moves}, marks=False,
     roles={"length of a move, in rates": "weight"}, x="training steps", y="length of a move",
-    alt="How far Adam moves at each of 800 steps, where one gradient, at step 60, is longer than the others.",
+    alt="How far Adam moves at each of 800 steps, where one gradient, at step 60, is longer "
+        "than the others.",
 )
 
 # %% [markdown]
@@ -387,7 +388,7 @@ def test_attention(attend: Callable[[Tensor, Tensor, Tensor, int], Tensor]) -> N
         given = attend(x, read, real, num_heads)                       # (B, T, d_model)
         for b in range(3):
             kept = read[b, real[b]]                                    # (real, d_model)
-            for part in torch.arange(6).chunk(num_heads):              # the dimensions of a head
+            for part in torch.arange(6).chunk(num_heads):              # a head's dimensions
                 scores = x[b][:, part] @ kept[:, part].T / math.sqrt(len(part))
                 expected = scores.softmax(dim=-1) @ kept[:, part]      # (T, d_k)
                 assert (given[b][:, part] - expected).abs().max() < 1e-4

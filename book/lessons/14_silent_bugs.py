@@ -35,6 +35,7 @@ from torch import nn
 from attnlab import claim, contracts, plots, seed, training
 from attnlab.positions import sinusoidal_positions
 from attnlab.tasks import BOS, EOS, PAD
+from attnlab.widgets import BugGame
 
 torch.set_flush_denormal(True)    # numbers below 1e-38 count as 0: they are slow
 
@@ -689,6 +690,93 @@ draw_found(found)
 # comes first, since a program that answers at random breaks nearly everything that compares two answers. And a property may hold for
 # the wrong reason: cross-attention that reads the target *is* blind to padding, for it is blind to the whole source. A property
 # that forbids needs one beside it that demands, here *hears the source*.
+#
+# For each bug, the cell notes what gives it away, and of the properties that find it the one that refuses the fewest programs.
+
+# %% tags=["hide-input"]
+gives_away = {
+    "softmax over queries":
+        "It falls a little too fast. Each column is divided by a sum over all queries, "
+        "later ones too: a quiet leak.",
+    "root of d_model":
+        "All scores are halved, and queries and keys grow to make up for it.",
+    "no transpose":
+        "It falls far too early: what a head sees depends on how long the sequence is, "
+        "and in training all are of one length.",
+    "dropout left on":
+        "It ends higher, as every training with dropout does. The bug itself lies in use: "
+        "it goes on dropping there.",
+    "no causal mask":
+        "It may look one place ahead, where the answer stands. In use nothing stands "
+        "there yet.",
+    "padding mask inverted":
+        "It hardly falls: of the source it reads the padding alone, so it guesses digits.",
+    "cross reads target":
+        "First it lags, then it drops too fast: it never hears the source, and has found "
+        "the answer one place ahead.",
+    "places along batch":
+        "It stays high: every token of a row gets the same place, so the model does not "
+        "know which digit is next.",
+    "another norm":
+        "It divides by d_model - 1 and adds its small number outside of the root. What is "
+        "learnt behind it makes up for that.",
+    "tied layers":
+        "One layer stands in both places, with half of the parameters. This task needs no "
+        "more.",
+    "shift by zero":
+        "It falls far faster than any work is learnt: the model is given the token that "
+        "it is asked for.",
+    "shift by two":
+        "It learns the token after the next, honestly and as fast. Whoever asks for the "
+        "next gets nothing of use.",
+    "padding in the loss":
+        "It starts to fall early, as padding is easily foretold. Then the two run "
+        "together.",
+    "mean of means":
+        "Each piece counts alike, however many tokens it holds. Here both hold about as "
+        "many.",
+}
+refused = {label: sum(found[name][label] for name in bugs) for label in found["right"]}
+plainest = {name: min((label for label in refused if found[name][label]), key=refused.get)
+            for name in bugs}
+
+# %% [markdown]
+# When are two curves alike? The right program, trained on other examples from the same start, does not give the same curve
+# either. The widest gap between the two says what chance alone does.
+
+# %%
+def apart(curve):
+    """The widest factor between a curve and that of the right program."""
+    return (curve / curves["right"]).log().abs().max().exp().item()
+
+
+others = torch.Generator().manual_seed(seed(11))
+again = fives(train(Program(), examples=lambda B, _: draw(B, others))[1])     # (steps / 5,)
+claim("again_apart", apart(again), at_least=1.3, at_most=6)
+alike = {name: f"{written[name]:.2f}" for name in bugs if apart(curves[name]) <= 2.5}
+claim("alike", len(alike), at_least=3, at_most=10)
+alike
+
+# %% [markdown]
+# ## See it move
+#
+# Which bug made this curve? In each round you see the right program's curve, dashed, and that of one of the fourteen bugs. Choose among
+# four names, by pointer or with the keys 1 to 4. **Before each answer, ask yourself first: would I go looking for a bug here at all?** After it
+# you see what gives the bug away, which property finds it, and, if you chose another, its curve as a dotted line.
+#
+# Chance alone made a gap of up to a factor of [[again_apart:.1f]] ([[again_apart:range:.1f]] over [[again_apart:seeds]] seeds). So the
+# game takes two curves for alike where none of their means over five steps differ by more than a factor of [[=2.5]]. If no curve can tell
+# your answer from the right one, it counts, and the game says so.
+
+# %%
+BugGame({name: curves[name] for name in bugs}, curves["right"], noted,
+        gives_away=gives_away, found_by=plainest, alike=2.5, game=3)
+
+# %% [markdown]
+# Some curves you will soon know: the one that falls at once, the two that hardly fall. Others nobody can know. The cell before the game
+# lists [[alike:.0f]] that no curve shows, with the share of numbers that each writes rightly: with some nearly all, with others next to
+# nothing. The curve does not say which is which. The property does, in each of the fourteen rounds. And the game is easier than life:
+# here all start alike and learn from the same examples.
 #
 # ## What dropout, clipping and warm-up each do
 #

@@ -40,6 +40,7 @@ from attnlab import claim, contracts, plots, seed, training
 from attnlab.attention import causal_mask, masked_softmax
 from attnlab.multihead import merge_heads, split_heads
 from attnlab.positions import sinusoidal_positions
+from attnlab.widgets import MapExplorer
 
 generator = torch.Generator().manual_seed(seed(0))
 
@@ -689,6 +690,32 @@ plots.matrix(answers, rows=["weight, layer 2", "rollout", "effect"], columns=wor
 # %% [markdown]
 # Removing the first `b` shifts the prediction by [[example_letter[effect]:.2f]]. If somebody shows you the first row alone
 # and says that the model used the 7 and ignored the `b`, you know what to ask for.
+
+# %% [markdown]
+# ## See it move
+#
+# Here are all maps of that text, one row a layer, with their mean and with rollout through the layers so far. Open one by a
+# click or with the arrow keys, and choose a row in the large map. Its weights stand beside it, and below them what the
+# chosen cell has in every map of the layer. The first `7` is chosen, and its weight on the `b` before it in layer 1.
+# **Before you look at the bars, open the mean: how many heads look back at that `b`?**
+
+# %%
+above = torch.cat([example.maps[1, 0], rollout(example.maps)])               # (H + 1, T, T)
+tops = above.sum(dim=-2).argmax(dim=-1)                                      # (H + 1,)
+claim("sink_maps", (tops == 0).sum(), at_least=4)
+claim("b_in_layer_2", answers[0, 3], at_most=0.2)
+claim("b_in_rollout", answers[1, 3], at_least=0.05)
+MapExplorer(example.maps[:, 0], words, mask=causal_mask(len(words)), layer=0,
+            head=before_by_head.argmax(), row=4)
+
+# %% [markdown]
+# The mean cannot tell you: four heads made it, and the bars show each of them. Now open layer 2 and choose the second `b`, at place
+# 10. Go through its heads, then open rollout, and watch the first `b`, at place 4. Layer 2 gives it [[b_in_layer_2:.2f]] in
+# the mean. Rollout gives it [[b_in_rollout:.2f]], because layer 1 has carried it to the 7.
+#
+# Last, look at the marks ▲ below the maps of layer 2: each stands under the key that gets most. In [[sink_maps:.0f]] of
+# five, four heads and rollout, that is `^`. It sends the same vector in every text, and rollout, which knows no values,
+# believes it all the same.
 #
 # ## What this lesson did not show
 #

@@ -39,6 +39,7 @@ from attnlab.attention import causal_mask, padding_mask, scaled_dot_product_atte
 from attnlab.measured.real_heads import real_heads
 from attnlab.multihead import merge_heads, split_heads
 from attnlab.positions import sinusoidal_positions
+from attnlab.widgets import CircuitSwitches
 
 # %% [markdown]
 # ## A rule that needs two steps
@@ -798,6 +799,31 @@ plots.small_multiples([maps_without[cut][0] for cut in shown], rows=numbers, col
 # %% [markdown]
 # As trained, the stripe holds [[stripe:.2f]] of the weight; without one previous-token head, [[stripe_one_gone:.2f]]; without
 # both, [[stripe_gone:.2f]]. The head itself was not touched. It asks as before, but the keys no longer say what stood before them.
+#
+# ## See it move
+#
+# Here is the whole circuit to take apart. Switch any of the four heads off. The accuracy is the one measured above for exactly
+# this set of heads. The map shows a head of layer 2 on the string of the last figure: the area of a square is its weight, and
+# the stripe is framed. Press a row, or go up and down with the arrow keys, to read its weights. **Which two heads can go while
+# most answers stay right, and which two cannot? Which of the four switches change the map?**
+
+# %%
+sets = [tuple(head for number, head in enumerate(heads) if not on >> number & 1)
+        for on in range(16)]                                             # bit h: is head h on?
+CircuitSwitches([accuracy_without[cut] for cut in sets],
+                torch.stack([maps_without[cut] for cut in sets[12:]]),   # (4, H, T, T)
+                "ABCDEFGH" * 2 + "ABCD", row=12)
+
+# %% [markdown]
+# Any two heads can go, as long as they stand in two layers. Take both of one layer, and the rule is gone: each layer does one
+# of the two steps, and only the heads *within* a layer stand in for each other.
+#
+# Only the switches of layer 1 move the squares. Without one of its heads the stripe gets paler, and some rows may lose it while
+# others keep it: go through the rows, and compare the bars with their frames. Without both, the head of layer 2 spreads its
+# weight on other symbols. Switch a head of layer 2 off, and its map stays as it was, drawn hollow: it looks where it did before,
+# but what it finds there is not handed on. The map is as good as ever, and without both heads of
+# layer 2, [[both_removed[1]:.0%]] of the answers are right.
+# **A map alone does not tell you that a head is in use.**
 #
 # ## What this lesson did not show
 #
