@@ -201,7 +201,7 @@ def _checked_losses(curves: Mapping[str, Any], right: Any) -> npt.NDArray[np.flo
         raise TypeError(f"curves: expected a mapping from names to losses, got {type(curves).__name__}")
     if not _CHOICES <= len(curves) <= _MOST_BUGS:
         raise ValueError(f"curves: expected {_CHOICES} to {_MOST_BUGS} bugs, got {len(curves)}")
-    rows = []
+    rows: list[npt.NDArray[np.float32]] = []
     for argument, curve in [("right", right), *((f"curves[{name!r}]", row) for name, row in curves.items())]:
         row = as_float32(argument, curve)
         length = len(rows[0]) if rows else row.size
