@@ -40,12 +40,12 @@ def weights(*shape: int, mask: Any = True) -> Any:
 
 
 def explorers() -> list[MapExplorer]:
-    """The widgets of the page: as in the lesson; with as many weights as it may hold; cross-attention."""
+    """The widgets of the page: as in the lesson; cross-attention; with as many weights as it may hold."""
     words, other = ["one", "word", "and", "another"], list("abcdefg")
     return [
         MapExplorer(weights(2, 4, 12, 12, mask=SEEN), WORDS, mask=SEEN, row=9),
-        MapExplorer(weights(12, 14, 12, 12), [f"word{n}" for n in range(12)], layer=11, shown="rollout"),
         MapExplorer(weights(2, 3, 4, 7), words, keys=other, shown="mean"),
+        MapExplorer(weights(12, 14, 12, 12), [f"word{n}" for n in range(12)], layer=11, shown="rollout"),
     ]
 
 
@@ -266,7 +266,7 @@ def test_a_wrong_number_is_noticed(start):
 
 
 def test_without_the_same_tokens_there_is_no_rollout(start):
-    view, _ = start(2)
+    view, _ = start(1)
     assert view.locator("option").all_inner_texts() == ["one head", "mean over heads"]
 
 
@@ -274,7 +274,7 @@ def test_without_the_same_tokens_there_is_no_rollout(start):
 # -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "place"), [(320, 0), (390, 1), (1280, 1)])
+@pytest.mark.parametrize(("width", "place"), [(320, 0), (390, 2), (1280, 2)])
 def test_no_page_scrolls_sideways_and_everything_can_be_hit(start, width, place):
     view, _ = start(place, width=width, **(PHONE if width < 500 else {}))
     assert view.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -304,7 +304,7 @@ def test_forced_colours_show_what_is_open_and_nothing_moves(start):
 
 
 def test_a_burst_of_changes_is_drawn_once_and_announced_once(start):
-    view, expected = start(1)
+    view, expected = start(2)
     counts = view.evaluate(
         """async (view) => {
           const frame = () => new Promise(requestAnimationFrame);
