@@ -255,9 +255,9 @@ plots.lines(steps, {"accuracy, two layers": two_notes[0], "accuracy, one layer":
                    "previous-token score, layer 1": "key", "induction score, layer 2": "weight"},
             x="training steps", y="accuracy or score", marks=False,
             alt="Accuracy and scores over 200 steps. One layer stays near a tenth. With two "
-                "layers all three curves are low for 60 steps and climb together in the next "
-                "60: accuracy and induction score to nearly one, the previous-token score to "
-                "about a third.")
+                "layers all three curves are low for 60 steps and then climb together; in the "
+                "end accuracy and induction score are near one, and the previous-token score "
+                "is at about a third.")
 
 # %% [markdown]
 # Two layers get [[two_layers:.1%]] right after 200 steps. One layer gets [[one_layer:.0%]] after 400. That is more than the
@@ -417,7 +417,7 @@ plots.bars(restored, y="share of twins that now give the clean string's answer",
 
 # %% [markdown]
 # Both heads of layer 1, at the two positions after the exchange, carry the clean answer into [[path_1:.0%]] of the twins; both
-# of layer 2, where the question is asked, into [[path_2:.1%]]. The same heads at the other places: [[off_path[0]:.0%]] and
+# of layer 2, where the question is asked, into [[path_2:.0%]]. The same heads at the other places: [[off_path[0]:.0%]] and
 # [[off_path[1]:.0%]]. So it is not only *these heads*, it is these heads *there*.
 #
 # One head of layer 1 alone brings [[stronger_half:.0%]], the other [[weaker_half:.0%]]: the one that was not patched keeps
@@ -565,8 +565,9 @@ looks = {half: stored.looks[half] if encoder is None else strongest(encoder, pie
 looks["test"].shape
 
 # %% [markdown]
-# The interval is Wilson's [-@wilson1927]: for $k$ hits of $n$, all true shares $p$ that are within 1.96 standard deviations
-# $\sqrt{p(1-p)/n}$ of $k/n$. It behaves where the plain one fails, near 0 and 1.
+# The interval is Wilson's [@wilson1927]: for $k$ hits of $n$, all true shares $p$ that are within 1.96 standard deviations
+# $\sqrt{p(1-p)/n}$ of $k/n$. Unlike $k/n$ plus or minus 1.96 of its standard deviations, it
+# never leaves 0 to 1.
 
 # %%
 def wilson(share, n, z=1.96):
