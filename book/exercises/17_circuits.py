@@ -124,7 +124,7 @@ def ablate(heads: Tensor, w_o: Tensor, removed: list[int]) -> Tensor:
     # BEGIN SOLUTION
     left = heads.clone()
     for head in removed:
-        left[:, head] = heads[:, head].mean(dim=(0, 1))     # (D,) for all strings and positions
+        left[:, head] = heads[:, head].mean(dim=(0, 1))    # (D,) for all strings and positions
     return merge_heads(left) @ w_o                          # (B, T, H * D) -> (B, T, d_model)
     # END SOLUTION
 
@@ -337,7 +337,7 @@ def compare(
 ) -> tuple[int, float, float]:
     """A head's share of right looks, and that of the best fixed offset.
 
-    chosen_hits: boolean (N, H), whether each head looks at the target, in the half to choose by.
+    chosen_hits: boolean (N, H), whether each head looks at the target, in the half that chooses.
     tested_hits: boolean (M, H), the same in the half to test on.
     chosen_offsets: whole numbers (N,), where the target stands, counted from the asking word.
     tested_offsets: (M,), the same in the half to test on.
@@ -383,7 +383,8 @@ def by_luck(sentences: int, repeats: int = 200) -> dict[str, float]:
     g = torch.Generator().manual_seed(seed(1))
     best, tested = 0.0, 0.0
     for _ in range(repeats):
-        chosen_hits, tested_hits = torch.rand(2, sentences, 72, generator=g) < 0.3     # (N, H) each
+        luck = torch.rand(2, sentences, 72, generator=g) < 0.3               # (2, N, H)
+        chosen_hits, tested_hits = luck
         offsets = torch.zeros(sentences, dtype=torch.int64)
         head, share, _ = compare(chosen_hits, tested_hits, offsets, offsets)
         best += chosen_hits[:, head].float().mean().item() / repeats
@@ -392,9 +393,10 @@ def by_luck(sentences: int, repeats: int = 200) -> dict[str, float]:
 
 
 try:
-    figure = plots.bars(by_luck(sentences=20), y="share of right looks", guides={"chance": 0.3},
-                        alt="Shares of the best of 72 heads that guess: on the half that chose "
-                            "it far above chance, on the other half at chance.")
+    figure = plots.bars(by_luck(sentences=20), y="share of right looks",
+                        guides={"chance": 0.3},
+                        alt="Shares of the best of 72 heads that guess: on the half that chose it "
+                            "far above chance, on the other half at chance.")
 except NotImplementedError:
     figure = None
 figure

@@ -121,7 +121,7 @@ NUM_SYMBOLS, LENGTH = 64, 48
 def repeated(batch_size, data, length=LENGTH):
     period = torch.randint(8, LENGTH // 2, (batch_size, 1), generator=data)         # (B, 1)
     order = torch.rand(batch_size, NUM_SYMBOLS, generator=data).argsort(dim=-1)     # (B, V)
-    whole = order.gather(1, torch.arange(length + 1) % period)                      # (B, T + 1)
+    whole = order.gather(1, torch.arange(length + 1) % period)                     # (B, T + 1)
     known = torch.arange(length) >= period                                          # (B, T)
     return whole[:, :-1], whole[:, 1:], known, period
 
@@ -194,7 +194,8 @@ def induction_score(maps, tokens, known):
     return (on_them * known[:, None]).sum(dim=(0, 2)) / known.sum()      # (H,)
 
 
-test_tokens, test_targets, test_known, _ = repeated(256, torch.Generator().manual_seed(seed(3)))
+data = torch.Generator().manual_seed(seed(3))
+test_tokens, test_targets, test_known, _ = repeated(256, data)
 
 
 @torch.no_grad()
@@ -242,17 +243,19 @@ one, one_notes = train(1, 400)
 # %%
 claim("two_layers", accuracy(two), at_least=0.99)
 claim("one_layer", accuracy(one), at_most=0.2)
-before_climb, after_climb = two_notes[:, 2].tolist(), two_notes[:, 5].tolist()      # steps 60, 120
+before_climb, after_climb = two_notes[:, 2].tolist(), two_notes[:, 5].tolist()  # at 60, 120
 claim("before_climb", before_climb, at_most=0.2)
 claim("accuracy_climbed", after_climb[0], at_least=0.8)
 claim("previous_climbed", after_climb[1], at_least=0.2)
 claim("induction_climbed", after_climb[2], at_least=0.6)
 steps = range(20, 201, 20)
-plots.lines(steps, {"accuracy, two layers": two_notes[0], "accuracy, one layer": one_notes[0, :10],
+plots.lines(steps, {"accuracy, two layers": two_notes[0],
+                    "accuracy, one layer": one_notes[0, :10],
                     "previous-token score, layer 1": two_notes[1],
                     "induction score, layer 2": two_notes[2]},
             roles={"accuracy, two layers": "value", "accuracy, one layer": "wrong",
-                   "previous-token score, layer 1": "key", "induction score, layer 2": "weight"},
+                   "previous-token score, layer 1": "key",
+                   "induction score, layer 2": "weight"},
             x="training steps", y="accuracy or score", marks=False,
             alt="Accuracy and scores over 200 steps. One layer stays near a tenth. With two "
                 "layers all three curves are low for 60 steps and then climb together; in the "
@@ -290,9 +293,9 @@ plots.bars({f"{name}: {what}": scores[name] for what, scores in
            y="score",
            roles={f"{name}: {what}": role for what, role in
                   [("previous token", "key"), ("induction", "weight")] for name in names},
-           alt="Two scores for four heads. Both heads of layer 1 have a previous-token score of "
-               "about a third, those of layer 2 almost none. Both heads of layer 2 have an "
-               "induction score above nine tenths, those of layer 1 almost none.")
+           alt="Two scores for four heads. Both heads of layer 1 have a previous-token score "
+               "of about a third, those of layer 2 almost none. Both heads of layer 2 have "
+               "an induction score above nine tenths, those of layer 1 almost none.")
 
 # %% [markdown]
 # The work is shared out by layer. Both heads of layer 1 look back one place, and not for copies (induction
@@ -349,7 +352,7 @@ plots.bars(left, y="accuracy without these heads",
 # %%
 def twins(batch_size, data, period=12):
     order = torch.rand(batch_size, NUM_SYMBOLS, generator=data).argsort(dim=-1)[:, :period]
-    first = torch.randint(0, 5, (batch_size,), generator=data)           # where the asked one stands
+    first = torch.randint(0, 5, (batch_size,), generator=data)           # where it stands
     other = first + torch.randint(2, 6, (batch_size,), generator=data)   # what it changes with
     rows = torch.arange(batch_size)
     clean = order.repeat(1, 2)                                           # (B, 2 * period)
@@ -382,12 +385,12 @@ claim("twin_clean", answered(clean_answer), at_most=0.05)
 
 # %%
 def patched(layer, heads_there, *columns):
-    """An edit that brings the clean run's heads of one layer to some positions of each string."""
+    """An edit that brings the clean run's heads of a layer to positions of each string."""
     def edit(at, heads):
         heads = heads.clone()
         for head in heads_there if at == layer else ():
             for column in columns:
-                heads[rows, head, column] = clean_heads[layer][rows, head, column]      # (B, D)
+                heads[rows, head, column] = clean_heads[layer][rows, head, column]     # (B, D)
         return heads
     return edit
 
@@ -486,17 +489,18 @@ HALVES = {
         "verbs": "opened wrote bought painted carried read wanted lost hid closed moved chose",
         "objects": "door letter house picture box book boat bag bottle gate table coat",
         "adjectives": ["", "red", "very long"],
-        "names": "mary john anna peter alice robert emma david ruth paul jane henry lucy simon "
-                 "sarah martin",
+        "names": "mary john anna peter alice robert emma david ruth paul jane henry lucy "
+                 "simon sarah martin",
         "meetings": "met saw called helped loved warned"},
     "test": {
-        "subjects": ["the girl", "his tall brother", "a farmer", "the new teacher", "their uncle",
-                     "the judge"],
-        "verbs": "found sold cleaned broke pushed took needed dropped showed watched kept threw",
+        "subjects": ["the girl", "his tall brother", "a farmer", "the new teacher",
+                     "their uncle", "the judge"],
+        "verbs": "found sold cleaned broke pushed took needed dropped showed watched kept "
+                 "threw",
         "objects": "ball car window ring chair knife ship hat cup lamp clock shirt",
         "adjectives": ["", "green", "rather small"],
-        "names": "laura james susan michael helen thomas julia george kate frank linda tom nancy "
-                 "jack maria daniel",
+        "names": "laura james susan michael helen thomas julia george kate frank linda tom "
+                 "nancy jack maria daniel",
         "meetings": "knew visited followed thanked asked heard"}}
 ENDINGS = ["yesterday .", "in the morning .", "after lunch .", "."]
 BETWEEN = ["with great care", "after the long war", "in a quiet room", "at the last moment",
@@ -520,14 +524,16 @@ def clauses(half):
         yield "noun to determiner", words, verb + len(noun), verb + 1, None
         between = BETWEEN[i % 5].split()
         target = verb + len(between) + len(noun)
-        yield "object farther off", [*start, *between, *noun, "."], verb, target, verb + len(between)
+        words, decoy = [*start, *between, *noun, "."], verb + len(between)
+        yield "object farther off", words, verb, target, decoy
 
 
 def pronouns(half):
     """Yield the same for pronouns, each of which fits one of two names."""
     names, meetings = half["names"].split(), half["meetings"].split()
     links = ("because", "before", "when", "after")
-    kinds = itertools.product(zip(names[::2], names[1::2]), (False, True), ("she", "he"), links)
+    couples = zip(names[::2], names[1::2])
+    kinds = itertools.product(couples, (False, True), ("she", "he"), links)
     for i, ((woman, man), turned, pronoun, link) in enumerate(kinds, start=1):
         people = (man, woman) if turned else (woman, man)
         meeting = meetings[(5 * i + i // 6) % 6]
@@ -595,7 +601,8 @@ for relation in ("verb to object", "noun to determiner", "pronoun to name"):
     offset = offsets("choose", relation).mode().values                   # the commonest
     low, high = wilson(tested.mean().item(), len(tested))
     table[relation] = {
-        "layer": layer, "head": head, "chosen": chosen.max().item(), "test": tested.mean().item(),
+        "layer": layer, "head": head,
+        "chosen": chosen.max().item(), "test": tested.mean().item(),
         "low": low, "high": high, "n": len(tested),
         "offset": (offsets("test", relation) == offset).float().mean().item()}
 
@@ -614,7 +621,8 @@ with plots.style():
     figure = Figure(figsize=(7, 2.8))
     axes = figure.subplots()
     for place, row in enumerate(table.values()):
-        axes.errorbar(row["test"], place, xerr=[[row["test"] - row["low"]], [row["high"] - row["test"]]],
+        below, above = row["test"] - row["low"], row["high"] - row["test"]
+        axes.errorbar(row["test"], place, xerr=[[below], [above]],
                       fmt="o", color=plots.COLOURS["weight"], capsize=5,
                       label="chosen head, on other words" if place == 0 else None)
         axes.plot(row["offset"], place, "|", color=plots.COLOURS["wrong"], markersize=26,
@@ -625,10 +633,10 @@ with plots.style():
     axes.set_xlim(0, 1.02)
     axes.set_xlabel("share of sentences in which it looks at the right word")
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=2)
-plots.show(figure, alt="Share of right looks with intervals, on words that were not used to choose "
-                       "the head. Verb to object and pronoun to name are above nine tenths, far "
-                       "from the best fixed offset. Noun to determiner is near six tenths, above "
-                       "its offset of a third.")
+plots.show(figure, alt="Share of right looks with intervals, on words that were not used to "
+                       "choose the head. Verb to object and pronoun to name are above nine "
+                       "tenths, far from the best fixed offset. Noun to determiner is near "
+                       "six tenths, above its offset of a third.")
 
 # %% [markdown]
 # From verb to object the chosen head is right in [[object_test:.0%]] of the sentences with new words; the interval begins at
@@ -736,8 +744,9 @@ plots.lines(range(7), {"noun or verb, same words": probed[:, 0, 0],
                    "noun or verb, new words": "query", "control, new words": "f"},
             x="layers passed", y="accuracy of the probe", guides={"guessing": 0.5},
             alt="Accuracy of a linear probe by layer. Three lines lie on each other at one: "
-                "task and control on words seen in training, and the task on new words, which "
-                "sinks a little after the last layer. The control on new words is at guessing.")
+                "task and control on words seen in training, and the task on new words, "
+                "which sinks a little after the last layer. The control on new words is at "
+                "guessing.")
 
 # %% [markdown]
 # On words that it has seen, the probe is right in [[probe_same:.0%]], at every layer. So the model seems to know word classes. But
@@ -792,10 +801,10 @@ numbers = [str(place) if place % 4 == 0 else "" for place in range(20)]
 plots.small_multiples([maps_without[cut][0] for cut in shown], rows=numbers, columns=numbers,
                       titles=["as trained", "without one", "without both"],
                       x="looks at position", y="position",
-                      alt="Three maps of an induction head on a string of period 8. As trained, "
-                          "a stripe runs seven places below the diagonal, and a second one "
-                          "fifteen below. Without one previous-token head they still stand, "
-                          "without both they are gone.")
+                      alt="Three maps of an induction head on a string of period 8. As "
+                          "trained, a stripe runs seven places below the diagonal, and a "
+                          "second one fifteen below. Without one previous-token head they "
+                          "still stand, without both they are gone.")
 
 # %% [markdown]
 # As trained, the stripe holds [[stripe:.2f]] of the weight; without one previous-token head, [[stripe_one_gone:.2f]]; without
