@@ -337,7 +337,7 @@ def compare(
 ) -> tuple[int, float, float]:
     """A head's share of right looks, and that of the best fixed offset.
 
-    chosen_hits: boolean (N, H), whether each head looks at the target, in the half that chooses.
+    chosen_hits: boolean (N, H), whether each head looks at the target, in the choosing half.
     tested_hits: boolean (M, H), the same in the half to test on.
     chosen_offsets: whole numbers (N,), where the target stands, counted from the asking word.
     tested_offsets: (M,), the same in the half to test on.
@@ -395,8 +395,8 @@ def by_luck(sentences: int, repeats: int = 200) -> dict[str, float]:
 try:
     figure = plots.bars(by_luck(sentences=20), y="share of right looks",
                         guides={"chance": 0.3},
-                        alt="Shares of the best of 72 heads that guess: on the half that chose it "
-                            "far above chance, on the other half at chance.")
+                        alt="Shares of the best of 72 heads that guess: on the half that "
+                            "chose it far above chance, on the other half at chance.")
 except NotImplementedError:
     figure = None
 figure
