@@ -710,7 +710,7 @@ MapExplorer(example.maps[:, 0], words, mask=causal_mask(len(words)), layer=0,
 
 # %% [markdown]
 # The mean cannot tell you: four heads made it, and the bars show each of them. Now open layer 2 and choose the second `b`, at place
-# 10. Go through its heads, then open rollout, and watch the first `b`, at place 4. Layer 2 gives it [[b_in_layer_2:.2f]] in
+# 10. Go through its heads, then open rollout, and watch the first `b`, at place 4. Layer 2 gives it [[b_in_layer_2:.6f]] in
 # the mean. Rollout gives it [[b_in_rollout:.2f]], because layer 1 has carried it to the 7.
 #
 # Last, look at the marks ▲ below the maps of layer 2: each stands under the key that gets most. In [[sink_maps:.0f]] of
