@@ -718,7 +718,7 @@ plots.lines(pair_counts, recalled, log="x", x="pairs to remember", y="share reca
 # Six queries and eight keys. Take one tile after another. The framed one exists; those that are hatched are gone, and what is
 # left of them are the three numbers of each row in the table.
 #
-# **What to look for.** In which rows does the next tile raise the maximum? Watch what the last column says their old sums were
+# **What to look for.** In which rows does the next tile raise the maximum? Watch in the last column what their old sums were
 # multiplied by. Then change the tile to one key, and to all eight. Which numbers at the end depend on it?
 
 # %%

@@ -37,7 +37,7 @@ from attnlab.positions import sinusoidal_positions
 from attnlab.tasks import BOS, EOS, PAD
 from attnlab.widgets import BugGame
 
-torch.set_flush_denormal(True)    # numbers below 1e-38 count as 0: they are slow
+_ = torch.set_flush_denormal(True)    # numbers below 1e-38 count as 0: they are slow
 
 # %% [markdown]
 # ## A program that is right

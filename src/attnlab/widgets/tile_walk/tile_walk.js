@@ -80,14 +80,14 @@ function render({ model, el }) {
   map.style.setProperty("--keys", S);
   const carried = upTo(T).map((i) => {
     const numbers = ["m", "l", "output", "correction"].map((kind) => element("td", { class: `attnlab-tiles-${kind}` }));
-    return { node: element("tr", {}, element("th", { scope: "row" }, `query ${i + 1}`), ...numbers), numbers };
+    return { node: element("tr", {}, element("th", { scope: "row" }, String(i + 1)), ...numbers), numbers };
   });
-  const heads = ["", "maximum m", "sum ℓ", "output a/ℓ", "corrected by"];
+  const heads = ["query", "max m", "sum ℓ", "a/ℓ", "factor"];
   const table = element(
     "table",
     { class: "attnlab-tiles-carried" },
-    element("caption", {}, "What each row carries"),
-    element("thead", {}, element("tr", {}, ...heads.map((text) => element(text ? "th" : "td", text ? { scope: "col" } : {}, text)))),
+    element("caption", {}, "What each row carries: maximum, sum, output so far, and by what its old sum was multiplied"),
+    element("thead", {}, element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)))),
     element("tbody", {}, ...carried.map(({ node }) => node)),
   );
   const [title, fact] = ["attnlab-tiles-title", "attnlab-fact"].map((kind) => element("p", { class: kind }));
