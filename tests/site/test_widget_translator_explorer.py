@@ -502,7 +502,8 @@ def test_it_is_written_word_by_word_where_motion_is_welcome(shown):
 COUNT_DRAWINGS = """async (view) => {
   const frames = async () => { for (let i = 0; i < 4; i += 1) await new Promise(requestAnimationFrame); };
   let drawings = 0;
-  new MutationObserver((changes) => (drawings += changes.length)).observe(view, { attributeFilter: ["data-word"] });
+  const count = new MutationObserver((changes) => (drawings += changes.length));
+  count.observe(view, { attributeFilter: ["data-word"] });
   const counts = [];
   for (const change of [
     () => view.querySelector("[aria-label='Step forward']").click(),

@@ -117,7 +117,8 @@ def _(answer: Any, g: torch.Generator) -> None:
 
 @ABLATE.case("with nothing removed: merge and mix", 1)
 def _(answer: Any, g: torch.Generator) -> None:
-    inputs = (*_heads(g), [])
+    nothing: list[int] = []
+    inputs = (*_heads(g), nothing)
     expect_close(answer(*inputs), references.ablate(*inputs), "the output")
 
 

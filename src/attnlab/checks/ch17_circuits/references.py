@@ -140,7 +140,7 @@ def compare(
     share = float(hits[share_from][:, head].float().mean())
     held = offsets[baseline_from]
     if offset_from == "chance":
-        return head, share, 1 / len(held.unique())
+        return head, share, 1 / len(set(held.tolist()))
     commonest = offsets[offset_from].mode().values
     return head, share, float((held == commonest).float().mean())
 
