@@ -63,8 +63,8 @@ torch.set_num_threads(1)  # tensors this small are not faster on two
 # 6. The data comes as pairs, labels one step ahead of inputs. The program does not know, takes the labels for inputs
 #    and asks for what comes one step after them. How many steps ahead of what the model reads is what it is asked for? (It reads the
 #    inputs of the data.)
-# 7. A property finds a softmax over the queries, but not a missing causal mask. Which: `"rows sum to one"`, `"causal"`,
-#    `"alone as in the batch"` or `"the same twice"`?
+# 7. A property finds a softmax over the queries, but not a missing causal mask. Which: `rows sum to one`, `causal`,
+#    `alone as in the batch` or `the same twice`? (Write its name as a string.)
 
 # %%
 # BEGIN SOLUTION

@@ -25,7 +25,7 @@ GITHUB = re.compile(r"https://github\.com/([^/]+)/([^/]+?)/?")
 CARDS = "_static/cards"
 NOT_FOUND = "404"
 #: Addresses in a page's text that are relative to the page.
-RELATIVE = re.compile(r'(?<=[ "])((?:href|src|action|data-content_root)=")(?![a-z]+:|/|#)([^"]*)"')
+RELATIVE = re.compile(r'(?<=[ "])((?:href|src|action|data-content_root|data-font)=")(?![a-z]+:|/|#)([^"]*)"')
 
 ONWARD = """<!doctype html>
 <html lang="{language}">

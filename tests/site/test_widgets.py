@@ -738,6 +738,11 @@ def test_nothing_listens_once_a_widget_is_taken_away(hard, open_url):
           observe(...all) { window.alive++; return super.observe(...all); }
           disconnect() { window.alive--; return super.disconnect(); }
         };
+        window.controllers = []; // the host's own and the widgets'
+        const Controller = window.AbortController;
+        window.AbortController = class extends Controller {
+          constructor() { super(); window.controllers.push(this); }
+        };
         """
     )
     page.goto(hard.url)
@@ -751,10 +756,13 @@ def test_nothing_listens_once_a_widget_is_taken_away(hard, open_url):
           host.dispose(places[0]); // one of two views of a model: the other goes on
           const between = count();
           places.slice(1).forEach(host.dispose);
-          return [before, between, count(), document.querySelectorAll(".attnlab-widget").length];
+          const running = controllers.filter(({ signal }) => !signal.aborted).length;
+          const widgets = document.querySelectorAll(".attnlab-widget").length;
+          return [before, between, count(), widgets, running, controllers.length];
         }"""
     )
-    before, between, after, widgets = alive
+    before, between, after, widgets, running, controllers = alive
+    assert running == 0 < controllers
     assert before[0] > 40 and 0 < between[0] < before[0]
     assert after[0] == 0
     assert widgets == 0

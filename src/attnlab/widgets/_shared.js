@@ -50,14 +50,6 @@ function lifetime() {
       observer.observe(node);
       endings.push(() => observer.disconnect());
     },
-    /** Another width; the height of what draws itself follows from what it drew. */
-    onWidth(node, handler) {
-      let known;
-      this.onResize(node, ([{ contentRect }]) => {
-        if (contentRect.width !== known) handler();
-        known = contentRect.width;
-      });
-    },
     /** A function that asks for one drawing in the next frame, however often it is called until then. */
     onePerFrame(draw) {
       let waiting = 0;

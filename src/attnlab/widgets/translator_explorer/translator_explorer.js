@@ -362,7 +362,11 @@ function render({ model, el }) {
 
   const redraw = life.onePerFrame(draw);
   life.watch(model, ["text"], translate);
-  life.onWidth(here.root, redraw);
+  let knownWidth; // the height follows from what is drawn: only another width is drawn anew
+  life.onResize(here.root, ([{ contentRect }]) => {
+    if (contentRect.width !== knownWidth) redraw();
+    knownWidth = contentRect.width;
+  });
   view.state = "waiting";
   ui.examples.set(EXAMPLES.includes(phrase()) ? phrase() : "");
   draw();
