@@ -64,6 +64,22 @@ def test_text_is_sent_compressed_and_pictures_as_they_are(tmp_path):
             assert ask(address + path)[0] == 404
 
 
+def test_a_site_stands_at_its_public_path_and_answers_for_what_is_missing(tmp_path):
+    html = site(tmp_path / "html", index=GOOD)
+    with server.serving(html) as address:
+        assert urlsplit(address).path == "/" and ask(f"{address}lost.html") == (404, None, b"")
+    (html / "404.html").write_text("<h1>Lost</h1>", encoding="utf-8")
+    (html / "robots.txt").write_text(
+        "User-agent: *\nSitemap: https://example.org/some/course/sitemap.xml\n", encoding="utf-8"
+    )
+    with server.serving(html) as address:
+        host = address.removesuffix("some/course/")
+        assert host != address and gzip.decompress(ask(address)[2]).decode() == GOOD
+        for lost in (host, f"{host}index.html", f"{address}deep/down.html"):
+            status, _, body = ask(lost)
+            assert (status, gzip.decompress(body)) == (404, b"<h1>Lost</h1>")
+
+
 def looked_at(folder, *names):
     """Findings on pages of a folder, in a thread of its own: one holds one Playwright at most."""
 
@@ -94,6 +110,7 @@ def findings(tmp_path_factory):
         "speaks": GOOD.replace(POLICY, "").replace("</main>", "<script>console.warn('oh')</script></main>"),
     }
     folder = site(tmp_path_factory.mktemp("audit"), **pages)
+    (folder / "robots.txt").write_text("Sitemap: https://example.org/course/sitemap.xml\n", encoding="utf-8")
     return dict(zip(pages, looked_at(folder, *pages), strict=True))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import mimetypes
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ TYPES = {
     },
 }
 COMPRESSED = ("text/", "application/json", "application/x-ipynb", "application/xml", "image/svg")
+MAP = re.compile(r"^Sitemap: (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -42,24 +44,37 @@ def pack(path: Path) -> Sent:
     return Sent(plain, kind, False)
 
 
+def root_of(folder: Path) -> str:
+    """The path at which a site says that it is published, ``/course/`` for one; ``/`` if it says nothing."""
+    robots = folder / "robots.txt"
+    said = MAP.search(robots.read_text(encoding="utf-8")) if robots.is_file() else None
+    return urlsplit(said[1]).path.rpartition("/")[0] + "/" if said else "/"
+
+
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serve a folder on a free local port; gives the address, with a slash at its end."""
+    """Serve a site on a free local port, at the path of its public address; gives the address.
+
+    An address that does not exist is answered with the site's own page for that, as hosts do. The address
+    given ends with a slash.
+    """
+    root = root_of(folder)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            path = (folder / unquote(urlsplit(self.path).path).lstrip("/")).resolve()
+            asked = unquote(urlsplit(self.path).path)
+            path = (folder / asked.removeprefix(root)).resolve()
             if path.is_dir():
                 path /= "index.html"
-            if not path.is_relative_to(folder.resolve()) or not path.is_file():
-                self.send_response(HTTPStatus.NOT_FOUND)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            sent = pack(path)
-            self.send_response(HTTPStatus.OK)
+            is_there = asked.startswith(root) and path.is_relative_to(folder.resolve()) and path.is_file()
+            missing = folder / "404.html"
+            if is_there or missing.is_file():
+                sent = pack(path if is_there else missing)
+            else:
+                sent = Sent(b"", "text/plain", False)
+            self.send_response(HTTPStatus.OK if is_there else HTTPStatus.NOT_FOUND)
             self.send_header("Content-Type", sent.kind)
             self.send_header("Content-Length", str(len(sent.body)))
             self.send_header("Cache-Control", "max-age=600")
@@ -80,7 +95,7 @@ def serving(folder: Path) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield f"http://127.0.0.1:{server.server_port}{root}"
     finally:
         server.shutdown()
         server.server_close()

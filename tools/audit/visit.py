@@ -54,7 +54,7 @@ class Findings:
         return self.text + self.figures
 
 
-def _watch(page: Page, address: str, folder: Path, found: Findings) -> set[str]:
+def _watch(page: Page, address: str, found: Findings) -> set[str]:
     """Refuse other hosts, and write down what is sent and what goes wrong; returns the paths asked for."""
     asked: set[str] = set()
 
@@ -65,7 +65,7 @@ def _watch(page: Page, address: str, folder: Path, found: Findings) -> set[str]:
             route.abort()
             return
         if url.startswith(address):
-            asked.add(unquote(urlsplit(url).path).lstrip("/"))
+            asked.add(unquote(urlsplit(url.removeprefix(address)).path))
         route.continue_()
 
     def heard(message: ConsoleMessage) -> None:
@@ -86,7 +86,7 @@ def look(browser: Browser, address: str, folder: Path, name: str) -> Findings:
         context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme)
         try:
             page = context.new_page()
-            asked = _watch(page, address, folder, found)
+            asked = _watch(page, address, found)
             page.goto(f"{address}{name}.html", wait_until="load")
             page.evaluate(READ_ON)
             page.wait_for_function(READY)
