@@ -120,11 +120,8 @@ def problems(root: Path = ROOT) -> Iterator[str]:
             yield f"{STORE}:1: nothing, or too little, was measured for {language}; {_AGAIN}"
         elif min(values[language]) < BARS[language]:
             yield f"{STORE}:1: {language} reaches {min(values[language])}, the bar is {BARS[language]}"
-    if entry and entry["code"] != code_of(root):
-        yield f"{STORE}:1: stale: the cells of {LESSON} changed since {entry['date']}; {_AGAIN}"
-    for name, known in sources.hashes(root, entry.get("sources", ())).items():
-        if known != entry["sources"][name]:
-            yield f"{STORE}:1: stale: {name} changed since {entry['date']}; {_AGAIN}"
+    for what in sources.outdated(root, entry, LESSON, code_of(root)) if entry else ():
+        yield f"{STORE}:1: {what}; {_AGAIN}"
 
 
 def section(root: Path = ROOT) -> str:

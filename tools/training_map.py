@@ -138,11 +138,8 @@ def problems(root: Path = ROOT) -> Iterator[str]:
         yield f"{STORE}:1: another grid than the tool's; {_AGAIN}"
     elif len(base64.b64decode(entry["curves"])) != expected:
         yield f"{STORE}:1: expected {expected} numbers in the curves; {_AGAIN}"
-    if entry["code"] != code_of(root):
-        yield f"{STORE}:1: stale: the cells of {LESSON} changed since {entry['date']}; {_AGAIN}"
-    for name, known in sources.hashes(root, entry["sources"]).items():
-        if known != entry["sources"][name]:
-            yield f"{STORE}:1: stale: {name} changed since {entry['date']}; {_AGAIN}"
+    for what in sources.outdated(root, entry, LESSON, code_of(root)):
+        yield f"{STORE}:1: {what}; {_AGAIN}"
 
 
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:

@@ -162,11 +162,8 @@ def problems(root: Path = ROOT) -> Iterator[str]:
     content = stored(root)
     for name in NAMES:
         yield from _problems_of(name, content.get("translators", {}).get(name, {}), root)
-    if content and content["code"] != code_of(root):
-        yield f"{STORE}:1: stale: the cells of {LESSON} changed since {content['date']}; {_AGAIN}"
-    for name, known in sources.hashes(root, content.get("sources", ())).items():
-        if known != content["sources"][name]:
-            yield f"{STORE}:1: stale: {name} changed since {content['date']}; {_AGAIN}"
+    for what in sources.outdated(root, content, LESSON, code_of(root)) if content else ():
+        yield f"{STORE}:1: {what}; {_AGAIN}"
 
 
 def _problems_of(name: str, entry: dict[str, Any], root: Path) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Which files of the package a notebook depends on, and their fingerprints."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from .book import PACKAGE
 from .code import fingerprint
@@ -36,6 +37,23 @@ def moving(files: dict[str, str]) -> dict[str, str]:
     return {
         name: value for name, value in files.items() if name.endswith(".py") and not name.startswith(drawing)
     }
+
+
+def outdated(root: Path, entry: Mapping[str, Any], lesson: str, code: str) -> Iterator[str]:
+    """Say what numbers that were stored have outlived.
+
+    Args:
+        root: the project's folder.
+        entry: what was stored, with its ``date``, the fingerprint ``code`` of the lesson's cells, and the
+            ``sources`` with theirs.
+        lesson: the lesson whose cells computed the numbers.
+        code: the fingerprint of these cells now.
+    """
+    changed = [f"the cells of {lesson}"] if entry["code"] != code else []
+    known = entry["sources"]
+    changed += [name for name, value in hashes(root, known).items() if value != known[name]]
+    for what in changed:
+        yield f"stale: {what} changed since {entry['date']}"
 
 
 def _hash(path: Path) -> str:
