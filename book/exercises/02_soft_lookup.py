@@ -24,7 +24,7 @@
 #
 # The [exercises of lesson 2](../exercises/02_soft_lookup.ipynb) with an answer to each. It is one answer of many: a
 # check accepts any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise
-# before you read its solution; what you found yourself, stays.
+# before you read its solution; what you found yourself stays with you.
 
 # %%
 import contextlib
@@ -331,8 +331,9 @@ for name, row in rows.items():
 # a [decoder](../book/pages/glossary.md#decoder) that looks its context up. The lesson spreads it over two classes. Put
 # together, it is a few lines, and nearly all of the ways to get them wrong still train.
 #
-# $$s_j = v_a^\top \tanh(W_a\, d + U_a\, h_j), \qquad w = \text{softmax}(s), \qquad c = \sum_j w_j\, h_j, \qquad
-# d' = \operatorname{GRU}\!\big(d,\, [\,y,\, c\,]\big)$$
+# $$s_j = v_a^\top \tanh(W_a\, d + U_a\, h_j), \qquad w = \text{softmax}(s),$$
+#
+# $$c = \sum_j w_j\, h_j, \qquad d' = \operatorname{GRU}\!\big(d,\, [\,y,\, c\,]\big) .$$
 #
 # Here $d$ is the decoder's state before the step and $d'$ the one after it, $h_j$ are the
 # [encoder](../book/pages/glossary.md#encoder)'s states, and $y$ is the vector of the token that was just written. There

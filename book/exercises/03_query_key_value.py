@@ -23,7 +23,7 @@
 #
 # The [exercises of lesson 3](../exercises/03_query_key_value.ipynb) with an answer to each. It is one answer of many: a check accepts
 # any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you read
-# its solution; what you found yourself, stays.
+# its solution; what you found yourself stays with you.
 
 # %%
 import math
@@ -382,7 +382,7 @@ check("query_key_value.attend", attend)
 #
 # The weights come out of a [softmax](../book/pages/glossary.md#softmax). Their logarithms are the scores again, up to
 # a constant for each row. So the spread (the standard deviation) of the logarithms along a row is the spread of its
-# scores. The figure shows how it grows with the width. Both axes are logarithmic, so a power of $d_k$ is a straight
+# scores. The figure shows how it grows with the width. Both axes show logarithms, so a power of $d_k$ is a straight
 # line. Look at how steep it is.
 
 # %%
@@ -398,10 +398,11 @@ def score_spread(d_k: int, num_queries: int = 500, num_keys: int = 500) -> float
 widths = [4, 8, 16, 32, 64, 128]
 spreads = [score_spread(d) for d in widths]
 plots.lines(
-    widths, {"the colleague's program": spreads}, log="xy",
-    x="width of query and key, d_k", y="spread of the scores",
-    alt="One line over the width of query and key, both axes logarithmic. The spread of the "
-        "scores rises steadily.",
+    [math.log2(d) for d in widths],
+    {"the colleague's program": [math.log2(spread) for spread in spreads]},
+    x="width of query and key, log₂ d_k", y="spread of the scores, log₂",
+    alt="One line over the width of query and key, both as logarithms to base 2. The spread "
+        "of the scores rises steadily.",
 )
 
 # %% [markdown]

@@ -25,7 +25,7 @@
 #
 # The [exercises of lesson 4](../exercises/04_masks.ipynb) with an answer to each. It is one answer of many: a check
 # accepts any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before
-# you read its solution; what you found yourself, stays.
+# you read its solution; what you found yourself stays with you.
 
 # %%
 import contextlib

@@ -10,8 +10,9 @@
 # the weights of PyTorch's module, write heads that share their keys and values, repair a program that trains although it
 # is wrong, and switch heads off to see which are needed.
 #
-# **How it works.** Replace `raise NotImplementedError("your turn")`, or each `None`, by your answer and run the cell.
-# Then run the check below it, as often as you like. It gives points, and where it knows your mistake, it names it.
+# **How it works.** Replace `raise NotImplementedError("your turn")`, or each `None`, by your answer and run the cell
+# (in exercise 5, change what stands there). Then run the check below it, as often as you like. It gives points, and
+# where it knows your mistake, it names it.
 # The hints are folded, and each says more than the one before.
 #
 # **How long:** about two hours for all six. Each one says its difficulty, from 1 to 3.
@@ -24,7 +25,7 @@
 #
 # The [exercises of lesson 5](../exercises/05_multi_head.ipynb) with an answer to each. It is one answer of many: a check accepts
 # any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you read
-# its solution; what you found yourself, stays.
+# its solution; what you found yourself stays with you.
 
 # %%
 import copy
@@ -341,8 +342,8 @@ check("multi_head.like_torch", like_torch)
 # %% [markdown] tags=["solution-only"]
 # ### Why the tempting answers are wrong
 #
-# - **Read the first axis as the batch, always.** This is the trap of the cell above. It shows when B and T differ *and*
-#   somebody looks at the numbers; the shapes tell nobody.
+# - **Read the first axis as the batch, always.** This is the trap of the cell above. The output has the right
+#   shape, so only its numbers tell. The weights have (T, H, B, B) then, and where B and T are equal, not even that shows.
 # - **Multiply by `weight` where `weight.T` is meant.** The matrices are square, so both fit.
 # - **Leave the biases out.** PyTorch starts them at zero: a test with a new module passes. With trained weights it would
 #   not. So a test should fill everything with random numbers.

@@ -11,8 +11,9 @@
 # program that carries weights from one layout to the other, explore how far a head reaches, and write a test that
 # needs no layout to find the bugs.
 #
-# **How it works.** Replace `raise NotImplementedError("your turn")`, or each `None`, by your answer and run the cell.
-# Then run the check below it, as often as you like. It gives points, and where it knows your mistake, it names it.
+# **How it works.** Replace `raise NotImplementedError("your turn")`, or each `None`, by your answer and run the cell
+# (in exercise 4, change what stands there). Then run the check below it, as often as you like. It gives points, and
+# where it knows your mistake, it names it.
 # The hints are folded, and each says more than the one before.
 #
 # **How long:** nearly two hours for all six. Each one says its difficulty, from 1 to 3.
@@ -25,7 +26,7 @@
 #
 # The [exercises of lesson 6](../exercises/06_positions.ipynb) with an answer to each. It is one answer of many: a
 # check accepts any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise
-# before you read its solution; what you found yourself, stays.
+# before you read its solution; what you found yourself stays with you.
 
 # %%
 import math
@@ -141,7 +142,7 @@ check("positions.SinusoidalPositions", SinusoidalPositions)
 # *Predict and then test. Difficulty 1, about 10 minutes.*
 #
 # **Why it is worth doing.** Bugs in positions are quiet. Whoever knows beforehand what a [score](../book/pages/glossary.md#score)
-# must depend on, can see that it depends on something else. Fill in all six predictions before you run anything.
+# must depend on can see that it depends on something else. Fill in all six predictions before you run anything.
 # Then run the check, and the measurement below it.
 #
 # 1. [Self-attention](../book/pages/glossary.md#self-attention) without positions and without a

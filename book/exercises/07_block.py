@@ -24,7 +24,7 @@
 #
 # The [exercises of lesson 7](../exercises/07_block.ipynb) with an answer to each. It is one answer of many: a check
 # accepts any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you
-# read its solution; what you found yourself, stays.
+# read its solution; what you found yourself stays with you.
 
 # %%
 import contextlib
@@ -50,8 +50,9 @@ torch.set_num_threads(1)  # models this small are not faster on two
 # [norm](../book/pages/glossary.md#layer-normalisation). A norm that differs in the fourth digit trains well by itself, and makes nonsense
 # of theirs. The lesson has the function; here it becomes a module that can take any weights, and any tokens.
 #
-# $$\operatorname{LayerNorm}(x) = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \odot \gamma + \beta, \qquad
-# \mu = \frac{1}{d_{model}} \sum_i x_i, \qquad \sigma^2 = \frac{1}{d_{model}} \sum_i (x_i - \mu)^2 .$$
+# $$\operatorname{LayerNorm}(x) = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \odot \gamma + \beta ,$$
+#
+# $$\mu = \frac{1}{d_{model}} \sum_i x_i, \qquad \sigma^2 = \frac{1}{d_{model}} \sum_i (x_i - \mu)^2 .$$
 #
 # $\gamma$ is the parameter `weight`, and starts as ones; $\beta$ is `bias`, and starts as zeros. Each token is
 # treated by itself. The check also tries tokens that are tiny, constant, or a thousand away from zero. Write the
@@ -357,7 +358,7 @@ check("block.PreNormBlock", PreNormBlock)
 #   stream goes through every norm, as in post-norm. With silent parts a pre-norm block must leave its input as it is.
 # - **`x + self.norm_1(f(x))`.** A norm stands in the line, so it looks right. But it gives what is added a size of 1
 #   whatever the part wanted to say, and what the part reads is not normed at all.
-# - **One norm for both steps.** It has the right shape, and half the parameters do nothing.
+# - **One norm for both steps.** It has the right shape, and the other norm's parameters do nothing.
 # - **`F.dropout(attended, p)`.** Its default is to drop, also after `eval()`.
 # - **Hand the share on, `MultiHeadAttention(..., dropout=dropout)`.** Many models do. It is one more place, on the
 #   attention weights, and this exercise did not ask for it.

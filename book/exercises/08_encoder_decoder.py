@@ -25,7 +25,7 @@
 #
 # The [exercises of lesson 8](../exercises/08_encoder_decoder.ipynb) with an answer to each. It is one answer of many:
 # a check accepts any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise
-# before you read its solution; what you found yourself, stays.
+# before you read its solution; what you found yourself stays with you.
 
 # %%
 import contextlib
@@ -170,7 +170,7 @@ check("encoder_decoder.DecoderLayer", DecoderLayer)
 # filled them up with a token of their choice. It may be one that means padding, or it may be `eos` again:
 # `[5, 6, eos, eos, eos]` with a length of 3. Make of it what the decoder reads and what it has to say. Position $t$
 # reads the tokens before token $t$, `bos` first of all, and has to say token $t$. Behind a sentence's end there is
-# nothing to be said: put -100 there, the number that `F.cross_entropy` leaves out. What is *read* there is up to you,
+# nothing to be said: put `-100` there, the number that `F.cross_entropy` leaves out. What is *read* there is up to you,
 # but it has to be a token.
 
 # %%
@@ -239,7 +239,7 @@ with contextlib.suppress(NotImplementedError):
 # - **`targets[:, :-1]` and `targets[:, 1:]`.** That line is for rows which begin with `bos`. Here it never asks for
 #   the first word, and cuts a column off.
 # - **`targets.roll(1, dims=1)`.** It shifts, but what falls out on the right comes in on the left.
-# - **Hide first, then shift.** Then -100 is among the inputs, and an embedding has no such row.
+# - **Hide first, then shift.** Then `-100` is among the inputs, and an embedding has no such row.
 
 # %% [markdown]
 # ## 3. Predict, then test
@@ -298,7 +298,7 @@ check("encoder_decoder.prediction", prediction)
 # <details><summary>Hint 2</summary>
 #
 # Two heads of width 16 and one of width 32 are cut out of the same matrices. For the factors, look for the term that
-# is largest: is a width in it once or squared? And which side of the table of weights has the source?
+# is largest: is a width in it once or squared? And which side of the table of weights is the source's?
 #
 # </details>
 #

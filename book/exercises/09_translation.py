@@ -24,7 +24,7 @@
 #
 # The [exercises of lesson 9](../exercises/09_translation.ipynb) with an answer to each. It is one answer of many: a check accepts
 # any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you read
-# its solution; what you found yourself, stays.
+# its solution; what you found yourself stays with you.
 
 # %%
 import contextlib
@@ -562,7 +562,7 @@ written = read_out(from_weights(trained), source)
 right = (written == target).all(dim=1).float().mean().item()
 plots.lines(
     range(1, 301), {"loss (nats)": losses}, marks=False, log="y",
-    roles={"loss (nats)": "weight"}, x="training steps", y="loss",
+    roles={"loss (nats)": "a"}, x="training steps", y="loss",
     alt="The loss over 300 training steps, on a logarithmic axis. It falls.",
 )
 
@@ -761,14 +761,14 @@ look_at_errors(project)
 #   do not lack room; they need the last steps, in which the rate gets small.
 # - **Words for German.** A German number below a million is one word. A vocabulary of words has never seen most of them, and a fifth of all phrases fails at once.
 # - **Lower case on both sides.** The source loses nothing by it. The target is judged in every character: *dienstag* is wrong in German.
-# - **Stop when the loss looks flat.** While the rate is high, the loss stays up. Most of the last factor is won while the rate falls.
+# - **Stop when the loss looks flat.** While the rate is high, the loss stays up. Most of the last factor of ten is won while the rate falls.
 # - **Train on the reserved phrases, too.** The number would rise, and say nothing any more.
 
 # %% [markdown]
 # ## Where you stand
 #
-# Next comes lesson 10: the encoder goes, and a decoder alone learns to write. The papers behind these exercises are @vaswani2017 (sections 5 and 6) and
-# @szegedy2016 (section 7).
+# The papers behind these exercises are @vaswani2017 (sections 5 and 6) and @szegedy2016 (section 7). Next, lesson 13 asks what attention costs when
+# texts get long.
 
 # %%
 progress("translation")

@@ -24,7 +24,7 @@
 #
 # The [exercises of lesson 13](../exercises/13_long_sequences.ipynb) with an answer to each. It is one answer of many: a
 # check accepts any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise
-# before you read its solution; what you found yourself, stays.
+# before you read its solution; what you found yourself stays with you.
 
 # %%
 import math
@@ -108,8 +108,8 @@ check("long_sequences.online_softmax", online_softmax)
 # - **Add the new terms, then correct.** The new terms were made with the new maximum. Correct the old ones alone.
 # - **Replace NaN by 0 at the end.** In the second tile the sum is multiplied by NaN, and NaN it stays, though keys have
 #   come. What can be repaired at the end is only the row that saw none.
-# - **Use one maximum for all rows.** It gives no overflow. But a row whose scores lie a hundred below has only terms of
-#   $e^{-100}$, which is 0 in single precision.
+# - **Use one maximum for all rows.** It gives no overflow. But a row whose scores lie two hundred below has only terms
+#   of $e^{-200}$, which is 0 in single precision.
 
 # %% [markdown]
 # ## 2. Attention in tiles, forward and backward

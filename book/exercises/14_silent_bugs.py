@@ -22,7 +22,7 @@
 #
 # The [exercises of lesson 14](../exercises/14_silent_bugs.ipynb) with an answer to each. It is one answer of many: a check
 # accepts any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you
-# read its solution; what you found yourself, stays.
+# read its solution; what you found yourself stays with you.
 
 # %%
 import math
@@ -60,9 +60,9 @@ torch.set_num_threads(1)  # tensors this small are not faster on two
 #
 # 5. A batch has 3 sequences of 7 tokens. The table of places is read along the batch: token $t$ of sequence $b$ gets row $b$.
 #    How many different places are there in *one* sequence?
-# 6. The data comes as pairs, labels one step ahead of inputs. The program does not know, takes the labels for inputs
-#    and asks for what comes one step after them. How many steps ahead of what the model reads is what it is asked for? (It reads the
-#    inputs of the data.)
+# 6. The data comes as pairs of inputs and labels, and its labels are one step ahead of its inputs already. The program does not
+#    know this: it lets the model read the inputs, and shifts the labels by one step more. How many steps ahead of what the model
+#    reads is what it is asked for?
 # 7. A property finds a softmax over the queries, but not a missing causal mask. Which: `rows sum to one`, `causal`,
 #    `alone as in the batch` or `the same twice`? (Write its name as a string.)
 
@@ -260,8 +260,8 @@ check("silent_bugs.adam_moves", adam_moves)
 #
 # - **Multiply the gradient by the warm-up's factor.** Adam divides the size of gradients out again: the factor is nearly without effect.
 # - **Clip the move.** Moves are never much longer than the rate. What does harm is what the means remember.
-# - **Leave out the corrections.** At the first step, $m$ is a tenth of the gradient and the root of $v$ a seventh of it: the move has two
-#   thirds of the size it should have, and those after it are too *long*.
+# - **Leave out the corrections.** At the first step, $m$ is a tenth of the gradient and the root of $v$ a seventh of it: the move has seven
+#   tenths of the length it should have. Where all gradients are equal, the moves from the third on are too *long*.
 # - **Count from 0.** The first correction would divide by $1 - 0.9^0 = 0$.
 
 # %% [markdown]
@@ -296,7 +296,7 @@ moves = lengths_of_moves(spoilt, clip)
 print("moves below half a rate:", sum(move < 0.5 for move in moves))
 plots.lines(
     range(1, 801), {"length of a move, in rates": moves}, marks=False,
-    roles={"length of a move, in rates": "weight"}, x="training steps", y="length of a move",
+    roles={"length of a move, in rates": "a"}, x="training steps", y="length of a move",
     alt="How far Adam moves at each of 800 steps, where one gradient, at step 60, is longer "
         "than the others.",
 )
@@ -353,7 +353,7 @@ check("silent_bugs.findings", findings)
 # %% [markdown] tags=["solution-only"]
 # ### Why the tempting answers are wrong
 #
-# - **One step.** The mean of squares forgets a fiftieth at each step. A square that is a million too large needs hundreds of steps to fade.
+# - **One step.** The mean of squares forgets a fiftieth at each step. A square that is a million times too large needs hundreds of steps to fade.
 # - **A longer gradient, in proportion more steps.** Fading is a power of 0.98: each factor of ten adds the same number of steps.
 # - **A first move of 0.001.** After one step both means know one gradient, and $g / \sqrt{g^2} = \pm 1$. That is what warm-up is for.
 
@@ -423,7 +423,8 @@ check("silent_bugs.test_attention", test_attention)
 # ### Why the tempting answers are wrong
 #
 # - **Check the shape and that nothing is NaN.** Every one of the twelve passes.
-# - **All tokens real.** Then no mask can be wrong, and half of the bugs stay hidden.
+# - **All tokens real.** Then a mask that is ignored, applied too late, off by one place or taken from the first sequence does no
+#   harm: four of the twelve stay hidden.
 # - **The same number of real tokens in each row.** One mutant uses the first sequence's mask for all.
 # - **One head.** Then $d_k = d_{model}$, and the wrong root is the right one.
 # - **`torch.equal` with your own version.** It refuses right programs that add in another order.
@@ -543,15 +544,16 @@ try_properties()
 #
 # - **Repair what shows first, and train.** With the leak in it the loss falls to nearly nothing, whatever the places are. Look for all
 #   three before you train once.
-# - **`tril(-1)` to be on the safe side.** Then no place sees its own token, and the first sees nothing at all.
+# - **`tril(-1)` to be on the safe side.** Then no place sees its own token. And the first, from which all are hidden, sees all of
+#   them, later ones too: its scores are all $-10^9$, and a softmax of equal scores is even.
 # - **Leave the places out.** Without them nothing depends on the batch any more, and nothing on the order of the source.
 # - **Sum the losses.** The mean of means is gone, and the loss grows with the number of pieces.
 
 # %% [markdown]
 # ## Where you stand
 #
-# Next comes lesson 15: one training on several processes. The papers behind these exercises are @kingma2015 (section 2 for Adam, section 3
-# for its corrections) and @pascanu2013 (section 3.2).
+# Next comes lesson 15, which is planned: one training on several processes. The papers behind these exercises are @kingma2015
+# (section 2 for Adam, section 3 for its corrections) and @pascanu2013 (section 3.2).
 
 # %%
 progress("silent_bugs")

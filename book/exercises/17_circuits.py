@@ -9,9 +9,9 @@
 # Five exercises on [lesson 17](../notebooks/17_circuits.ipynb). You write detectors for heads, switch heads off, predict what a
 # circuit does when a part is missing, repair a patch, and put a claim about syntax to the test.
 #
-# **How it works.** Replace `raise NotImplementedError("your turn")`, or each `None`, by your answer and run the cell.
-# Then run the check below it, as often as you like. It gives points, and where it knows your mistake, it names it.
-# The hints are folded, and each says more than the one before.
+# **How it works.** Replace `raise NotImplementedError("your turn")`, or each `None`, by your answer and run the cell
+# (in exercise 4, change what stands there). Then run the check below it, as often as you like. It gives points, and
+# where it knows your mistake, it names it. The hints are folded, and each says more than the one before.
 #
 # **How long:** about an hour and a half for all five. Each one says its difficulty, from 1 to 3.
 #
@@ -22,7 +22,7 @@
 #
 # The [exercises of lesson 17](../exercises/17_circuits.ipynb) with an answer to each. It is one answer of many: a check accepts
 # any that does the same. Below each stands why the tempting wrong answers are wrong. Try an exercise before you read
-# its solution; what you found yourself, stays.
+# its solution; what you found yourself stays with you.
 
 # %%
 import torch
@@ -171,7 +171,7 @@ check("circuits.ablate", ablate)
 #
 # 1. A string repeats with period 6. How many places back does the induction head look, in the second copy? Give a number.
 # 2. The previous-token head is removed. The induction head's weight on the stripe: `"falls"`, `"stays"` or `"rises"`?
-# 3. The induction head is removed. The previous-token score: `"falls"`, `"stays"`, `"rises"`?
+# 3. The induction head is removed. The previous-token score: `"falls"`, `"stays"` or `"rises"`?
 # 4. The string is of symbols that were in no other string. The answers in its second copy: `"right"` or `"wrong"`?
 # 5. Two equal induction heads add up their outputs into the logits. One is replaced by zeros. The largest logit: `"halves"`, `"stays"`, or
 #    `"is gone"`?

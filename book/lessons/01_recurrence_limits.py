@@ -150,7 +150,7 @@ plots.lines(steps, {"bound, σ_max to the power k": sigma**steps.double(),
                     "largest eigenvalue to the power k": rho**steps.double(),
                     "measured": left},
             log="y", marks=False, x="steps back, k", y="norm of the Jacobian",
-            roles={"measured": "weight"},
+            roles={"measured": "a"},
             alt="Three lines over 100 steps on a log axis. The bound rises slowly. The "
                 "largest eigenvalue's power falls as a straight line, and the measured norm "
                 "falls in an almost straight, steeper line below it.")
@@ -373,11 +373,12 @@ claim("attention_ripple", (beyond.max() / beyond.min()).item(), at_most=1.6)
 # quite flat: its largest and smallest values beyond distance 0 differ by a factor of [[attention_ripple:.1f]]. Distance 0 stands out, since
 # the last input also asks the question.
 #
-# Drag the distance, and read off what each model has left (the GRU is left out: it falls like the default LSTM):
+# Drag the distance, and read off what each model has left. (The GRU is left out: it falls like the default LSTM.)
 
 # %%
-GradientExplorer({name: c for name, c in curves.items() if name != "GRU"},
-                 distance=50, roles={"attention": "weight"})
+drawn = {name: c for name, c in curves.items() if name != "GRU"}
+colours = dict(zip(curves, "abcdef")) | {"attention": "weight"}         # the figure's
+GradientExplorer(drawn, distance=50, roles={name: colours[name] for name in drawn})
 
 # %% [markdown]
 # :::{admonition} The common confusion: "the gradient vanishes, so the network forgets"
@@ -627,7 +628,7 @@ plots.lines(lengths, {"LSTM / attention": ratios}, log="x",
 # processor thousands of arithmetic units wait for each link of the chain. We expect the crossing much further out there,
 # but have not measured it.
 #
-# ## What to take away
+# ## Takeaways
 #
 # - A recurrent network computes $h_t$ from $h_{t-1}$, so each step waits for the one before: [[rnn_growth:.0f]] operations in a row for each input.
 # - The gradient over $k$ steps is a product of $k$ Jacobians. $\sigma_{max} < 1$ proves that it vanishes; above 1 it proves nothing, and

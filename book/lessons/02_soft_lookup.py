@@ -598,6 +598,9 @@ plots.small_multiples(maps, titles=[f"τ = {t:g}" for t in colder], columns=name
                           "where the query is halfway.")
 
 # %% [markdown]
+# The hottest query hears all keys nearly alike, the coldest only the nearest. Halfway, even
+# that one gives [[halfway[0]:.2f]] to each neighbour: at a tie no temperature chooses.
+#
 # ## See it move
 #
 # Now move the query by hand. The four main directions of the compass are the keys, and the four depths of the harbour are
@@ -632,9 +635,6 @@ claim("east_by_distance", shares["distance"], at_least=0.066, at_most=0.069)
 # product and [[east_by_distance:.2f]] by distance: the same longer key is louder for the one and further away for the other.
 
 # %% [markdown]
-# The hottest query hears all keys nearly alike, the coldest only the nearest. Halfway, even
-# that one gives [[halfway[0]:.2f]] to each neighbour: at a tie no temperature chooses.
-#
 # ## Takeaways
 #
 # - A dictionary, and even the nearest key, answers in steps: the slope is zero, and a query cannot be learnt. A weighted

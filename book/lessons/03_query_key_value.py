@@ -410,7 +410,7 @@ claim("gradient_wide", gradient["not divided"][-1], at_most=3e-4)
 # In both figures, follow the lines from narrow to wide heads. Which stays level?
 
 # %%
-roles = {"divided by √d_k": "weight", "not divided": "wrong"}
+roles = {"divided by √d_k": "a", "not divided": "wrong"}
 plots.lines(widths, entropy, log="x", roles=roles,
             x="width of query and key, d_k", y="entropy of the weights / ln n",
             alt="Entropy share against d_k from 4 to 1024. Divided by the root it is level "
@@ -603,12 +603,15 @@ plots.small_multiples(maps, titles=["d_k = 4", "d_k = 16", "d_k = 64", "64, divi
 # At 64 dimensions the largest weight of a row is [[largest_undivided:.2f]] on average, and [[largest_divided:.2f]]
 # when divided. Below, change the width, the division, the [mask](../book/pages/glossary.md#mask) (which keys a query
 # may see) and the [temperature](../book/pages/glossary.md#temperature), a further number that divides the scores.
-# Which temperature makes up for a missing division?
+# **Guess, then try:** at 16 dimensions, which temperature makes up for a missing division?
 
 # %%
 AttentionExplorer(tokens, query, key)
 
 # %% [markdown]
+# It is $\sqrt{16} = 4$, the last stop of the slider: the temperature and the root divide the same scores. All 64
+# dimensions would need $\sqrt{64} = 8$.
+#
 # ## What attention cannot see
 #
 # The formula does not say *where* a token stands. Shuffle the tokens, and each should get the output that it had,

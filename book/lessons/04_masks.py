@@ -386,7 +386,7 @@ def train(diagonal):
 
 (fair, fair_losses), (leaky, leaky_losses) = train(diagonal=0), train(diagonal=1)
 plots.lines(range(1, 251), {"right mask": fair_losses, "shifted by one": leaky_losses},
-            roles={"right mask": "weight", "shifted by one": "wrong"}, marks=False,
+            roles={"right mask": "a", "shifted by one": "wrong"}, marks=False,
             x="training steps", y="loss (nats)", guides={"entropy of the tokens": math.log(8)},
             alt="Training loss on random tokens. With the right mask it stays at the entropy "
                 "of the tokens. With a mask that is shifted by one it falls far below.")
@@ -523,8 +523,8 @@ claim("gibibytes_long", gibibytes[131072], equals=64.0)
 #    - [ ] It is NaN. :: The softmax of finite scores is finite. NaN comes from a row in which every score is $-\infty$.
 #    - [x] It sums to a quarter, since three hidden keys took their share. :: Hidden scores still stand in the sum below the
 #      fraction line.
-#    - [ ] Nothing, the hidden weights are zero. :: They are, but what the others have does not add up to one, and how much is
-#      missing depends on tokens that the query must not see.
+#    - [ ] Nothing: the hidden weights are zero, and the others are as they were. :: They are, but what the others have
+#      does not add up to one, and how much is missing depends on tokens that the query must not see.
 #
 # 4. In a batch for translation the source has $S = 9$ columns and the target $T = 6$. Which mask does cross-attention need?
 #
@@ -538,7 +538,8 @@ claim("gibibytes_long", gibibytes[131072], equals=64.0)
 # 5. After a week of work, your new model has a loss far below that of every published model on the same text. What do you
 #    try first?
 #
-#    - [ ] a longer run, to see how far it falls :: A leak gets more perfect with training, and tells you nothing.
+#    - [ ] a longer run with the same settings, to see how far the loss falls :: A leak gets more perfect with training,
+#      and tells you nothing.
 #    - [ ] a smaller learning rate :: It changes how fast a leak is learnt.
 #    - [x] the gradient of an early output with respect to a later input :: It must be exactly zero. It costs one forward and
 #      one backward pass, and needs no training.

@@ -71,8 +71,10 @@ plots.small_multiples([half.weights for half in halves], rows=tokens, columns=to
 # softmax of its own, so neither pays for the other. The outputs of the heads stand side by side, as the columns did.
 # That is [multi-head attention](../book/pages/glossary.md#multi-head-attention) [@vaswani2017, section 3.2.2]:
 #
-# $$\operatorname{MultiHead}(X) = \left[\, head_1 \,\middle|\, \dots \,\middle|\, head_h \,\right] W^O, \qquad
-# head_i = \operatorname{Attention}(X W^Q_i,\, X W^K_i,\, X W^V_i) .$$
+# $$\begin{aligned}
+# \operatorname{MultiHead}(X) &= \left[\, head_1 \,\middle|\, \dots \,\middle|\, head_h \,\right] W^O, \\
+# head_i &= \operatorname{Attention}(X W^Q_i,\, X W^K_i,\, X W^V_i) .
+# \end{aligned}$$
 #
 # Each of the $h$ heads is $d_k = d_v = d_{model} / h$ wide. A last matrix $W^O$, $d_{model}$ by $d_{model}$, mixes
 # what the heads found. Note that each head divides by $\sqrt{d_k}$, the root of its own width (lesson 3 has the
@@ -223,7 +225,7 @@ output, weights = module(x, x, x)
 claim("loop_difference", (output - by_loop(module, x)).abs().max().item(), at_most=1e-6)
 
 # %% [markdown]
-# They differ by at most [[loop_difference:.1g]]. PyTorch has the module built in. It keeps $W^Q$, $W^K$ and $W^V$ as
+# The largest difference is [[loop_difference:.1g]]. PyTorch has the module built in. It keeps $W^Q$, $W^K$ and $W^V$ as
 # one tall matrix, and returns the mean of the weights over the heads unless told otherwise.
 
 # %%
@@ -247,8 +249,8 @@ claim("torch_single", differences["float32"], at_most=1e-6)
 claim("torch_double", differences["float64"], at_most=1e-12)
 
 # %% [markdown]
-# Outputs and weights of all heads differ from PyTorch's by at most [[torch_single:.1g]] in single and
-# [[torch_double:.1g]] in double precision. The course's package holds the module as
+# For the outputs and the weights of all heads, the largest difference from PyTorch's is [[torch_single:.1g]] in single
+# and [[torch_double:.1g]] in double precision. The course's package holds the module as
 # `attnlab.multihead.MultiHeadAttention`, with biases and a check of every shape. Does the number of heads change the cost? Count the
 # [parameters](../book/pages/glossary.md#parameter) of a module with $d_{model} = 64$:
 
@@ -348,7 +350,7 @@ claim("two_heads", shares["2 tokens, 2 heads"], at_least=0.99)
 claim("one_head_four", shares["4 tokens, 1 head"], at_most=0.02)
 claim("eight_heads_four", shares["4 tokens, 8 heads"], at_least=0.95)
 plots.bars(shares, y="share of positions with all tokens right",
-           roles={name: "wrong" if "1 head" in name else "weight" for name in shares},
+           roles={name: "wrong" if "1 head" in name else "a" for name in shares},
            alt="Share of positions with all tokens right. For two tokens one head stays low "
                "and two heads reach one; for four tokens one head is at zero and eight heads "
                "are at or near one.")
@@ -439,7 +441,7 @@ claim("kept_by_the_other", lost["other"], at_least=0.9)
 # %% [markdown]
 # With the head of step one switched off, the token one step back is named at [[lost_with_its_head:.0%]] of positions,
 # and the token two steps back still at [[kept_by_the_other:.0%]]. Here each head has one job. In large models many heads
-# share jobs, and switching one off often changes little (lesson 16 and 17).
+# share jobs, and switching one off often changes little (lessons 16 and 17).
 #
 # ## Switch heads off
 #
@@ -608,18 +610,18 @@ for name, attention in [("right", MultiHeadAttention(64, 2)), ("wrong", WrongSpl
 #
 # 3. Why can one head with a linear readout not report the last two tokens in order?
 #
-#    - [x] Both tokens share one mixture, and the two reports ask that its shares be ordered in opposite ways. :: The first
-#      report needs $p \gt q$, the second one $q \gt p$.
+#    - [x] The two reports ask one mixture for shares in opposite orders. :: Both tokens stand in it. The first report
+#      needs $p \gt q$, the second one $q \gt p$.
 #    - [ ] One head sees one token only. :: It sees all that the mask allows. Its output is a mixture of them.
 #    - [ ] Its width is too small. :: The proof does not mention the width. With all columns in one head it is as wide as it
 #      can be.
-#    - [ ] The mixture does not hold the information. :: It does, wherever the shares differ: with a small network before the
-#      readout, one head did the job.
+#    - [ ] The mixture has lost which token came first, whatever its shares are. :: It holds that wherever the shares differ:
+#      with a small network before the readout, one head did the job.
 #
 # 4. What does $W^O$ do?
 #
-#    - [ ] It averages the heads. :: An average would throw away which head found what. Each head has rows of its own in
-#      $W^O$.
+#    - [ ] It averages the outputs of the heads, so that none counts more than another. :: An average would throw away
+#      which head found what. Each head has rows of its own in $W^O$.
 #    - [x] It mixes the outputs of the heads, which stand side by side, into one vector. :: It is $d_{model}$ by $d_{model}$,
 #      and can weigh each number of each head differently.
 #    - [ ] It makes the weights of each head sum to one. :: The softmax has done that, in each head for itself.

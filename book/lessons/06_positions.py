@@ -8,8 +8,8 @@
 #
 # **How does a set become a sequence?**
 #
-# Attention does not know where a token stands. Four ways to tell it are in use, and all four work at the lengths that a
-# model was trained on. They differ in what happens beyond, and that is what you will measure.
+# Attention does not know where a token stands. Four ways to tell it are in use. They differ in the jobs that they are
+# good at, and most of all in what happens beyond the lengths that a model was trained on. That is what you will measure.
 #
 # **You will be able to**
 #
@@ -97,7 +97,7 @@ sinusoidal_positions(3, 4)
 # $$\sin(p\omega)\sin(r\omega) + \cos(p\omega)\cos(r\omega) = \cos\big((p - r)\,\omega\big) .$$
 #
 # The two places have vanished; only their *distance* is left. Without the cosine half they do not vanish. The figure
-# shows the dot product of place $p$ with the place $k$ steps further, for three values of $p$. **With both halves, how
+# shows the dot product of place $p$ with the place $k$ steps further, for two values of $p$. **With both halves, how
 # many curves will you see? And with the sine alone?**
 
 # %%
@@ -113,11 +113,10 @@ def by_distance(table, p, steps=24):
 curves = {f"{name}, from place {p}": by_distance(table, p)
           for name, table in [("both", both), ("sine", sine)] for p in (5, 20)}
 plots.lines(range(24), curves, x="distance (places)", y="dot product", marks=False,
-            roles={name: "wrong" if name.startswith("sine") else "key" for name in curves},
+            roles={name: "wrong" if name.startswith("sine") else "a" for name in curves},
             alt="Dot product of two places against their distance, from place 5 and from "
                 "place 20. With sine and cosine the two curves lie on each other; with the "
-                "sine "
-                "alone they differ.")
+                "sine alone they differ.")
 
 # %%
 def spread(table):
@@ -211,7 +210,7 @@ steps = range(100)
 moved = {"both move": [score_at(5 + step, 3 + step) for step in steps],
          "the key moves": [score_at(5, 3 + step) for step in steps]}
 plots.lines(steps, moved, x="moved by (places)", y="score", marks=False,
-            roles={"both move": "query", "the key moves": "key"},
+            roles={"both move": "a", "the key moves": "key"},
             alt="Score of one query and one key against the places by which they are moved. "
                 "Where both move, the line is flat; where the key moves alone, it goes up and "
                 "down.")
@@ -287,8 +286,9 @@ def alibi_bias(num_heads, length):
 alibi_bias(num_heads=2, length=4)[0]
 
 # %% [markdown]
-# With the slope $2^{-4}$ of the first of two heads, a key four places away loses a quarter. What does that do to the
-# [weights](../book/pages/glossary.md#attention-weight)? All scores are zero in the next figure; only the price is left.
+# With the slope $2^{-4}$ of the first of two heads, the score of a key four places away falls by
+# $4 \cdot 2^{-4} = 1/4$. What does that do to the [weights](../book/pages/glossary.md#attention-weight)? All scores are
+# zero in the next figure; only the price is left.
 # Look at how far back each head reaches.
 
 # %%
@@ -391,7 +391,8 @@ def latest(length=48, batch_size=32):
 
 
 # %% [markdown]
-# We look at the last 16 positions of each sequence, those that lie beyond what was trained. A target of $-100$ is one that
+# We look at the last 16 positions of each sequence. In a test that is longer than 48, all of them lie beyond what was
+# trained. A target of $-100$ is one that
 # PyTorch's loss leaves out.
 
 # %%
@@ -460,7 +461,7 @@ claim("latest_others_at_256", max(last[kind][256] for kind in kinds if kind != "
 # three": the key at two is always cheaper.
 #
 # **Latest.** Here the price is just right. ALiBi, trained at 48, has at least [[latest_alibi:.2f]] at every length. Rotary
-# positions start at [[latest_rotary[48]:.3f]] and end at [[latest_rotary[256]:.2f]], and no other kind is above
+# positions start at [[latest_rotary[48]:.3f]] and end at [[latest_rotary[256]:.2f]], and no kind but ALiBi is above
 # [[latest_others_at_256:.2f]] at 256.
 #
 # ### See it move: beyond the trained length
@@ -507,7 +508,8 @@ claim("alibi_change", max(abs(job["ALiBi"][n] - job["ALiBi"][48])
 # 1. What happens to the outputs of self-attention without positions and without a mask when two tokens of the input are
 #    swapped?
 #
-#    - [ ] Nothing changes at all. :: The outputs belong to the tokens, so the two outputs change places as well.
+#    - [ ] Nothing changes: each output stays where it is, with the numbers it had. :: The outputs belong to the tokens,
+#      so the two outputs change places as well.
 #    - [x] The two outputs are swapped, and every output has the numbers it had. :: That is permutation equivariance.
 #    - [ ] All outputs change, since every token sees every other. :: Each still sees the same set of keys and values, with the
 #      same weights.
@@ -531,8 +533,9 @@ claim("alibi_change", max(abs(job["ALiBi"][n] - job["ALiBi"][48])
 #
 # 4. Why are values not turned in rotary positions?
 #
-#    - [ ] They are too wide. :: Their width is that of the keys, as a rule.
-#    - [ ] It would cost too much time. :: It would cost as much as turning the keys.
+#    - [ ] They are wider than queries and keys, so that the pairs would not match. :: Their width is that of the keys,
+#      as a rule.
+#    - [ ] A third turn in each layer would cost more time than it is worth. :: It would cost as much as turning the keys.
 #    - [x] Distance should decide how much is taken from a key, not change what is taken. :: The turn enters the score. A turned
 #      value would hand over a content that depends on where it stood.
 #
@@ -541,8 +544,8 @@ claim("alibi_change", max(abs(job["ALiBi"][n] - job["ALiBi"][48])
 #    - [x] It will struggle at any length: keys nearer than 40 are all cheaper. :: The price falls on every key by its
 #      distance, and no distance can be singled out. Content may still help, if the bracket is unlike its neighbours.
 #    - [ ] It works up to the trained length and fails beyond. :: That is what a learned table does.
-#    - [ ] It works at any length, since ALiBi extrapolates. :: What it carries over to longer texts is "near counts more". An exact
-#      distance it does not have at any length.
+#    - [ ] It works at any length, since ALiBi keeps its accuracy beyond the trained one. :: What it carries over to longer
+#      texts is "near counts more". An exact distance it does not have at any length.
 
 # %% [markdown]
 # ## Where to go from here

@@ -46,14 +46,17 @@ generator = torch.Generator().manual_seed(seed(0))
 # [Layer normalisation](../book/pages/glossary.md#layer-normalisation) takes the vector $x$ of one token, $d_{model}$
 # numbers, and gives it mean 0 and [variance](../book/pages/glossary.md#variance) 1 [@ba2016, section 3]:
 #
-# $$\operatorname{LayerNorm}(x) = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \odot \gamma + \beta, \qquad
-# \mu = \frac{1}{d_{model}} \sum_i x_i, \qquad \sigma^2 = \frac{1}{d_{model}} \sum_i (x_i - \mu)^2 .$$
+# $$\operatorname{LayerNorm}(x) = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \odot \gamma + \beta ,$$
+#
+# where $\mu$ is the mean of these numbers and $\sigma^2$ their variance:
+#
+# $$\mu = \frac{1}{d_{model}} \sum_i x_i, \qquad \sigma^2 = \frac{1}{d_{model}} \sum_i (x_i - \mu)^2 .$$
 #
 # $\gamma$ and $\beta$ are learnt, one number a dimension, and begin as ones and zeros. $\epsilon$ is small, $10^{-5}$.
 #
-# By hand, for $(1, 0, 0, 0)$: the mean is $\tfrac14$, the distances from it are $\tfrac34, -\tfrac14, -\tfrac14,
-# -\tfrac14$. Their squares sum to $\tfrac{12}{16}$, so $\sigma^2 = \tfrac{3}{16}$ with the root $\tfrac{\sqrt 3}{4}$. The
-# first number becomes $3/\sqrt 3 = \sqrt 3$, and the others $-1/\sqrt 3$. The same as a loop:
+# By hand, for $(1, 0, 0, 0)$: the mean is $1/4$, the distances from it are $3/4$ for the 1 and $-1/4$ for each 0. Their
+# squares sum to $12/16$, so $\sigma^2 = 3/16$ with the root $\sqrt 3 / 4$. The first number becomes $3/\sqrt 3 = \sqrt 3$,
+# and the others $-1/\sqrt 3$. The same as a loop:
 
 # %%
 def layer_norm_loop(x, eps=1e-5):
@@ -233,7 +236,8 @@ for name, block in [("post", PostNormBlock), ("pre", PreNormBlock)]:
 claim("block_difference", differences, at_most=1e-5)
 
 # %% [markdown]
-# The largest differences are [[block_difference[post]:.1g]] and [[block_difference[pre]:.1g]].
+# They agree to rounding. The largest difference is [[block_difference[post]:.1g]] for post-norm and
+# [[block_difference[pre]:.1g]] for pre-norm.
 #
 # :::{admonition} The common confusion: where the norm stands
 # :class: caution
@@ -282,7 +286,7 @@ class Neither(Block):
 
 kinds = {"pre-norm": PreNormBlock, "post-norm": PostNormBlock, "no residual": NoResidual,
          "no norm": NoNorm, "neither": Neither}
-roles = {"pre-norm": "value", "post-norm": "key", "no residual": "wrong", "no norm": "query",
+roles = {"pre-norm": "a", "post-norm": "b", "no residual": "wrong", "no norm": "c",
          "neither": "f"}
 
 # %% [markdown]
@@ -379,9 +383,9 @@ claim("variance_a_layer", size["pre-norm"] ** 2 / 60, at_least=0.35, at_most=1.2
 # last ([[gradient_pre:.1f]] times in pre-norm). Over the seeds the factor was [[gradient_kept:range:.1f]]:
 # it does not vanish. It is of little use all the same, since above a few layers no token can be told from another. Before training, the sentence is right here only where the norms are missing, too.
 #
-# **Why a last norm?** In pre-norm each layer adds to the stream, and independent terms add their variances. It grows by
-# [[variance_a_layer:.2f]] a layer, over [[variance_a_layer:seeds]] seeds by [[variance_a_layer:range:.2f]]. So the stack
-# ends in one norm more, before the readout. It divides by the stream's size, [[size_pre:.1f]], and with the signal
+# **Why a last norm?** In pre-norm each layer adds to the stream, and independent terms add their variances. The variance
+# of the stream grows by [[variance_a_layer:.2f]] a layer, over [[variance_a_layer:seeds]] seeds by
+# [[variance_a_layer:range:.2f]]. So the stack ends in one norm more, before the readout. It divides by the stream's size, [[size_pre:.1f]], and with the signal
 # forwards it divides the gradient backwards: at the last layer it is [[last_layer_ratio:.1f]] times smaller than in
 # post-norm. @xiong2020 (section 3.3) derive bounds that differ by $\sqrt{\text{depth}}$, and see in the large gradients of
 # post-norm the reason why it needs a [warm-up](../book/pages/glossary.md#warm-up): a learning rate that begins near zero
@@ -462,7 +466,7 @@ def tens(values):
     return torch.tensor(values).view(-1, 10).mean(dim=1)                # (steps / 10,)
 
 
-named = {"pre-norm": "value", "post-norm": "wrong", "post-norm, warm-up": "key"}
+named = {"pre-norm": "a", "post-norm": "b", "post-norm, warm-up": "e"}
 claim("pre_norm", runs["pre-norm"]["accuracy"], at_least=0.95)
 claim("post_norm", runs["post-norm"]["accuracy"], at_most=0.35)
 claim("post_norm_warm", runs["post-norm, warm-up"]["accuracy"], at_least=0.85)
@@ -499,7 +503,7 @@ plots.lines(range(5, 121, 5), first, roles=named, log="y",
 # Why does post-norm fall so far? Two things meet. Its norms shrink what differs, layer by layer, as you saw before any
 # training. And @liu2020 (section 4) point at [Adam](../book/pages/glossary.md#adam): its first step moves every
 # parameter by the learning rate, however long the gradient was, and the same step of the parameters moves post-norm's
-# *output* further. The last figure of this lesson measures that.
+# *output* further. The section *Depth, rate and norm* below measures that.
 
 # %% [markdown]
 # ## What each remedy does
@@ -527,7 +531,7 @@ claim("longest_no_norm", longest["no norm"], at_least=30)
 claim("longest_post", longest["post-norm"], at_most=10)
 order = [name for kind in ("post", "no norm") for name in late if kind in name]
 plots.bars({name: late[name] for name in order}, y="mean loss of the last 100 steps (nats)",
-           roles={name: "key" if "post" in name else "query" for name in order},
+           roles={name: "b" if "post" in name else "c" for name in order},
            guides={"guessing": torch.tensor(5.0).log().item()},
            alt="Loss late in training. Post-norm is helped by warm-up, not by clipping or "
                "dropout. Without a norm it is clipping that helps, and warm-up does not.")
@@ -595,7 +599,7 @@ claim("no_feed_forward", without["no feed-forward"], at_least=0.8)
 claim("single", train(PreNormBlock, depth=1)["accuracy"], at_least=0.97)
 claim("single_no_feed_forward", train(NoFeedForward, depth=1)["accuracy"], at_most=0.97)
 plots.bars(without, y="share of positions right", guides={"guessing": 0.2},
-           roles={name: "value" if name == "nothing removed" else "wrong" for name in without},
+           roles={name: "a" if name == "nothing removed" else "wrong" for name in without},
            alt="Share of positions right with one part removed. Without residual connections "
                "or without attention the model guesses; without the norm it learns in part; "
                "without the feed-forward network it nearly keeps up.")
@@ -674,7 +678,7 @@ ratio = {depth: small[f"post-norm, {depth} layers"] / small[f"pre-norm, {depth} 
 claim("change_ratio", ratio[6], at_least=1.1)
 claim("change_ratio_deep", ratio[24], at_least=1.4)
 plots.lines(rates, change, x="learning rate of the step", y="change of the output", log="xy",
-            roles={name: "key" if "post" in name else "value" for name in change},
+            roles={name: "b" if "post" in name else "a" for name in change},
             alt="Change of the output by one step over the learning rate, log axes. At the "
                 "same rate and depth, post-norm moves further than pre-norm, and deeper "
                 "stacks move further than shallow ones.")
@@ -690,7 +694,8 @@ plots.lines(rates, change, x="learning rate of the step", y="change of the outpu
 #
 # You have trained three kinds of stack at six layers and one rate. A map of other depths and rates is more than a lesson's
 # minute can train. It was measured beforehand with this lesson's own `train`, with one seed for each cell, and comes with
-# the course's library. Do its cells agree with your runs?
+# the course's library. Do its cells agree with your runs? The figure shows its row of six layers. Look for the range of
+# rates at which each line leaves the guess.
 
 # %%
 stored = training_map()
@@ -711,15 +716,15 @@ plots.lines(stored.rates,
             {name: last_loss(stored.losses(name))[six].clamp(max=2.5)
              for name in stored.kinds},
             x="learning rate", y="last loss (nats)", log="x", guides={"guessing": guess},
-            roles=dict(zip(stored.kinds, ("value", "weight", "wrong", "key"))),
+            roles=dict(zip(stored.kinds, ("a", "d", "b", "e"))),
             alt="Last loss of six layers over the learning rate, on a logarithmic axis, for "
                 "pre-norm and post-norm, each with and without warm-up. Post-norm without "
                 "warm-up stays near guessing at most rates; warm-up widens the range of "
                 "rates that work, most of all for pre-norm.")
 
 # %% [markdown]
-# Your runs lie within [[map_gap:.3f]] nats of the stored ones. The figure shows the row of six layers. Look for the range of
-# rates at which each line leaves the guess.
+# Your runs lie within [[map_gap:.3f]] nats of the stored ones. Without warm-up, post-norm is back at the guess at rates at
+# which pre-norm still learns. With it, both learn at higher rates than before, and pre-norm gains most.
 #
 # ## See it move
 #
@@ -768,15 +773,15 @@ TrainingMap(stored.curves, depths=stored.depths, rates=stored.rates, steps=store
 #
 # 2. Where does the gradient of a pre-norm stack find a path on which no norm and no weight stands?
 #
-#    - [x] along the sums, from the last norm down to the embedding :: Each block computes $x + f(\dots)$, and the derivative
+#    - [x] along the sums, down to the embedding :: Each block computes $x + f(\dots)$, and the derivative
 #      of the first term is 1. The path begins behind the norm at the end of the stack.
-#    - [ ] through the attention weights :: They depend on queries and keys, which come from matrices and norms.
+#    - [ ] through the attention weights, which are shares of one whole :: They depend on queries and keys, which come from matrices and norms.
 #    - [ ] nowhere, as every block begins with a norm :: The norm stands on what $f$ reads. The sum goes past it.
 #
 # 3. A stack of sixty blocks has norms and no residual connections. What did the untrained stack lose?
 #
 #    - [ ] the size of its signal :: Each norm brings that back to 1.
-#    - [ ] the length of its gradient :: That arrived at the first layer, more or less whole.
+#    - [ ] the length of its gradient at the first layer :: That arrived more or less whole.
 #    - [x] the differences between its tokens :: After a few layers all positions hold the same vector, so nothing behind
 #      them can tell one token from another.
 #
@@ -791,7 +796,7 @@ TrainingMap(stored.curves, depths=stored.depths, rates=stored.rates, steps=store
 #
 # 5. A model of twelve layers has as many parameters as one layer, the embedding aside. What happened?
 #
-#    - [ ] The layers are deep copies. :: Copies have parameters of their own. They start equal, and each is counted.
+#    - [ ] The layers are deep copies of one that was made before. :: Copies have parameters of their own. They start equal, and each is counted.
 #    - [ ] The layers start with equal weights. :: Equal numbers in different tensors are still different parameters.
 #    - [ ] Layer norms have no parameters. :: They have two vectors each. Nearly all parameters are in attention and network.
 #    - [x] One and the same layer object fills the list. :: PyTorch counts a parameter once, however often it is used. All

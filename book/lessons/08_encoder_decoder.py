@@ -214,7 +214,7 @@ claim("cross_loop", (crossed.output - by_loop).abs().max().item(), at_most=1e-6)
 # %% [markdown]
 # The weight is [[cross_first:.2f]], and loop and function differ by about [[cross_loop:.0e]]. It is the function of
 # lesson 3; only its inputs come from two places. The output has a row for each *target* token, and it is a mixture of
-# *source* vectors. So the decoder layer, in full:
+# *source* vectors. So the decoder layer, in full (D is $d_{model}$):
 
 # %%
 class DecoderLayer(nn.Module):
@@ -242,7 +242,7 @@ class DecoderLayer(nn.Module):
 
 
 # %% [markdown]
-# Three sublayers, three lines at the end (D is $d_{model}$). The memory enters `cross` as it is: with pre-norm, the
+# Three sublayers, three lines at the end. The memory enters `cross` as it is: with pre-norm, the
 # layer normalises what *asks*, not what is asked.
 #
 # :::{admonition} The common confusion: which side asks in cross-attention?
@@ -326,7 +326,8 @@ class EncoderDecoder(nn.Module):
 # Around the stacks stand embeddings, positions, masks and the output. One table serves both languages and a [tied
 # output](../book/pages/glossary.md#tied-output), where a target vector's [dot
 # product](../book/pages/glossary.md#dot-product) with each row says how well that token would come next
-# [@vaswani2017, section 3.4; @press2017]. These numbers are the [logits](../book/pages/glossary.md#logit).
+# [@vaswani2017, section 3.4; @press2017]. These numbers are the [logits](../book/pages/glossary.md#logit): V for each
+# target vector, where V is the number of tokens known.
 
 # %%
 class Transformer(nn.Module):
@@ -359,7 +360,7 @@ class Transformer(nn.Module):
 
 # %% [markdown]
 # Send the two sentences through, and note what leaves each part. PyTorch lets you hang a *hook* on a module: a
-# function that is called with what the module returned. (In the shapes, V is the number of tokens known.)
+# function that is called with what the module returned.
 
 # %%
 @contextmanager
@@ -449,6 +450,8 @@ for batch_first in (True, False):
         print(f"batch_first={batch_first}:", str(error).split(" in the batch")[0])
 
 # %% [markdown]
+# In the wrong order a sentence by itself gives something else than among the others of its batch.
+#
 # ## Which mask goes where
 #
 # Three attentions, three masks. All hide *keys*, so each has a column for every token that is asked.
@@ -836,7 +839,7 @@ late = leads["cross 2"] & ~leads["self 2"]                              # (B,)
 claim("lead_at_second", late.float().mean().item(), at_least=0.5)
 picture = plots.lines(range(len(read)), {"letter just read": list(read.values()),
                                          "letter to be written": list(following.values())},
-                      roles={"letter just read": "query", "letter to be written": "value"},
+                      roles={"letter just read": "a", "letter to be written": "b"},
                       x="sublayer of the decoder", y="probability, if the stack ended here",
                       guides={"chance": 1 / 8},
                       alt="Probability of two letters along the decoder. The letter just "
@@ -912,12 +915,12 @@ TokenJourney(toy, source[one, :6], rows[one, :6], letters, target_token=3)
 # 2. Your batch has padded sources and padded targets. A colleague removes the padding mask from cross-attention,
 #    "since the encoder has already masked it". What happens?
 #
-#    - [ ] Nothing. The memory at padding is zero. :: A mask hides *keys*. At padding the encoder still computes a
+#    - [ ] Nothing, since the memory at padding is zero anyway. :: A mask hides *keys*. At padding the encoder still computes a
 #      query and an output, and that output is not zero.
 #    - [ ] The target's mask takes over. :: It has columns for target tokens. Cross-attention has columns for source
 #      tokens.
-#    - [x] Target tokens attend to the memory at padding, and outputs depend on how far the source was padded. :: The
-#      mask hides keys in one attention only. In cross-attention the keys are source tokens again.
+#    - [x] Outputs depend on how far the source was padded. :: Target tokens attend to the memory at padding. A mask
+#      hides keys in one attention only, and in cross-attention the keys are source tokens again.
 #
 # 3. The data already holds inputs and labels that are shifted by one. The model you downloaded shifts the labels once
 #    more by itself. What will you see?

@@ -113,7 +113,7 @@ claim("texts", len(texts), equals=42_000)
 # %% [markdown]
 # Joined again, [[not_rejoined:.0f]] of all [[texts:,.0f]] texts come out changed. The
 # [vocabulary](../book/pages/glossary.md#vocabulary) numbers the tokens of the *training* texts. Four numbers are special:
-# [padding](../book/pages/glossary.md#padding), the begin and the end of a text, and 3 for a token that is not known.
+# [padding](../book/pages/glossary.md#padding), the beginning and the end of a text, and 3 for a token that is not known.
 
 # %%
 def build_vocabulary(rows):
@@ -317,7 +317,7 @@ claim("even_loss", even.item(), at_least=1.3862, at_most=1.3863)
 claim("loss_differs", abs(token_loss(logits, targets, 0.1) - theirs).item(), at_most=1e-6)
 
 # %% [markdown]
-# The first is [[even_loss:.4f]], and PyTorch's differs by [[loss_differs:.0e]]. The paper smooths with
+# The first is [[even_loss:.4f]], and of the second PyTorch's differs by [[loss_differs:.1g]]. The paper smooths with
 # $\varepsilon = 0.1$, which makes the model less sure and its translations better [@vaswani2017, section 5.4]. Our phrases
 # have one right answer each, so we train without.
 #
@@ -382,7 +382,7 @@ tens = torch.tensor(history.losses).view(-1, 10).mean(dim=1)          # (80,)
 rates = [rate / 3e-3 for rate in history.learning_rates[9::10]]
 plots.lines(range(10, 801, 10), {"loss (nats)": tens, "rate / highest rate": rates},
             marks=False,
-            roles={"loss (nats)": "weight", "rate / highest rate": "key"}, log="y",
+            roles={"loss (nats)": "a", "rate / highest rate": "f"}, log="y",
             x="training steps", y="loss; share of the highest rate",
             alt="Loss and learning rate over 800 steps, on a logarithmic axis. The rate rises "
                 "for 200 steps and falls to zero. The loss falls from above 5 to a few "
@@ -479,8 +479,8 @@ dates_wrong = sum("date" in pair.kind for pair, _ in wrong)
 claim("dates_wrong", dates_wrong, at_most=3)
 
 # %% [markdown]
-# The errors sit where rules are rare or long: in number words such as *quatre-vingt-dix-neuf*, in a plural *s*, in the
-# singular below 2. Of the dates and times, some 600 phrases, [[dates_wrong:.0f]] are wrong. No average tells you that. It says of what
+# The errors sit where rules are rare or long: in number words with *quatre-vingt*, in a plural *s*, in the singular
+# below 2. Of the dates and times, some 600 phrases, [[dates_wrong:.0f]] are wrong. No average tells you that. It says of what
 # to draw more.
 #
 # ### Capitals, and words never seen
@@ -523,8 +523,8 @@ claim("beam_less_likely", int((difference < -1e-4).sum()), equals=0)
 [(answers[i], beam_answers[i]) for i in changed[:4]]
 
 # %% [markdown]
-# Greedy gets [[greedy_right:.0f]] right and the beam [[beam_right:.0f]]. The two differ in [[beam_changed:.0f]] answers of
-# all, and in [[beam_less_likely:.0f]] of them is the beam's text the less likely one. Where a model is nearly certain of
+# Greedy gets [[greedy_right:.0f]] right and the beam [[beam_right:.0f]]. The number of answers in which they differ is
+# [[beam_changed:.0f]]; in [[beam_less_likely:.0f]] of these the beam's text is the less likely one. Where a model is nearly certain of
 # each word, there is nothing to take a step back from.
 #
 # The rule for stopping matters more than the number of beams. Stop as soon as four have ended, as some programs do, and a
@@ -535,7 +535,7 @@ claim("beam_less_likely", int((difference < -1e-4).sum()), equals=0)
 # ## Take parts away
 #
 # What is each part for? An [ablation](../book/pages/glossary.md#ablation) trains without it. To save time all runs have 250
-# steps. Look for the run that learns every word and still fails.
+# steps. Look for the part without which the least is left.
 
 # %%
 runs = {"all parts": fit(250, 60),
@@ -553,10 +553,9 @@ ablation = {name: judge(model) for name, (model, _) in runs.items()}
 claim("ablation_base", ablation["all parts"], at_least=0.5)
 claim("ablation_positions", ablation["no positions"], at_most=0.2)
 claim("ablation_post", ablation["all parts"] - ablation["post-norm, no warm-up"], at_least=0.0)
-plots.bars(ablation, y="exact match after 250 steps", roles={"all parts": "weight"},
+plots.bars(ablation, y="exact match after 250 steps", roles={"all parts": "a"},
            alt="Exact match after 250 steps. With all parts it is highest; without positions "
-               "it "
-               "is lowest by far.")
+               "it is lowest by far.")
 
 # %% [markdown]
 # With all parts [[ablation_base:.0%]] are right. Without positions the encoder sees a bag of words (the causal mask still
@@ -625,8 +624,8 @@ for text in ["September 31, 2024", "Smarch 30, 2024", "12:30 PM", "hello"]:
 # The model gives real dates a probability of [[sure_real:.2f]] and impossible ones [[sure_impossible:.2f]] (medians over 50
 # years): it has learnt to write dates, not the calendar. For a month that does not exist a fair guess would be worth one
 # twelfth. The model gives its own guess [[sure_unknown:.2f]], over [[sure_unknown:seeds]] seeds [[sure_unknown:range:.2f]]. So
-# do not take a high probability for knowledge. To *hello* it answers with something of the kinds it knows: it has nothing
-# else to say.
+# do not take a high probability for knowledge. To *hello*, and to a time without its date, it answers with something of the
+# kinds it knows: it has nothing else to say.
 #
 # ## See where it looks
 #
@@ -654,8 +653,7 @@ plots.matrix(cross_attention(example)[-1],
              rows=[*target_tokens, "<eos>"], columns=[*source_tokens, "<eos>"],
              x="source", y="target, as it is written",
              alt="Cross-attention of the last decoder layer for one date. Each row is the "
-                 "place "
-                 "that writes a target token. Weekday, day, month and year mostly look at the "
+                 "place that writes a target token. Weekday, day, month and year mostly look at the "
                  "source token that says the same, out of order.")
 
 # %% [markdown]
@@ -769,7 +767,10 @@ TranslatorExplorer(path, held_out[:100])
 # %% [markdown]
 # ## Where to go from here
 #
-# **Next:** in lesson 10 the encoder goes, and a decoder alone learns to write.
+# **Now you:** in [the exercises](../exercises/09_translation.ipynb) you predict what three searches find, write a beam search
+# and a loss with label smoothing, test greedy decoding, repair a training loop, and train a translator of your own.
+# **Next:** lesson 10, in which the encoder goes and a decoder alone learns to write, is planned. Lesson 13 asks what attention
+# costs when texts get long.
 #
 # **Papers.** @vaswani2017 (sections 5 and 6) trained for up to 3.5 days on eight GPUs. @sennrich2016 has byte pairs, @szegedy2016
 # (section 7) label smoothing, @koehn2017 what is hard for translators made of networks, @xiong2020 why post-norm wants a

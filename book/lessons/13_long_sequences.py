@@ -128,8 +128,8 @@ claim("online_sum_off", abs(ell - by_hand), at_most=1e-12)
 claim("running_sum", ell, at_least=1.203, at_most=1.204)
 
 # %% [markdown]
-# $\ell$ = [[running_sum:.3f]]. In one go, $e^{1-5} + e^{3-5} + e^{5-5} + e^{2-5}$ is the same to [[online_sum_off:.0e]]. The
-# output works the same way. Keep a
+# $\ell$ = [[running_sum:.3f]]. In one go, the sum $e^{1-5} + e^{3-5} + e^{5-5} + e^{2-5}$ differs from it by
+# [[online_sum_off:.1g]]. The output works the same way. Keep a
 # running output $a$, the sum of the [values](../book/pages/glossary.md#value) with weights that are not yet divided, and
 # correct it by the same factor [@rabe2021, section 2; @dao2022, section 3.1]:
 #
@@ -172,7 +172,7 @@ claim("sum_drops", walk[1]["running sum"] - walk[2]["running sum"], at_least=0.5
 # %%
 plots.lines([2, 4, 6, 8], {name: [step[name] for step in walk] for name in walk[0]},
             x="keys seen", y="number carried", guides={"softmax of the whole row": whole},
-            roles=dict(zip(walk[0], ["key", "weight", "value"])),
+            roles=dict(zip(walk[0], ["f", "weight", "value"])),
             alt="Three running numbers after two, four, six and eight keys. The maximum rises "
                 "to 4 at the third tile. The running sum rises, falls at the third tile, and "
                 "rises again. The output so far ends on the line of the whole row's softmax.")
@@ -212,7 +212,8 @@ claim("chunked_double", (output - explicit(Q, K, V)).abs().max().item(), at_most
 # ## Attention in tiles: backward
 #
 # Training needs the gradients. Let $G$ be the [gradient](../book/pages/glossary.md#gradient) that arrives at the output $O =
-# W V$, with the weights $W = \operatorname{softmax}(Z)$ and the scores $Z = QK^\top / \sqrt{d_k}$. The two products give
+# W V$, with the weights $W = \operatorname{softmax}(Z)$ and the scores $Z = QK^\top / \sqrt{d_k}$. Write $\partial / \partial V$ for the loss's
+# gradient with respect to $V$, and so for the others. The two products give
 #
 # $$\frac{\partial}{\partial V} = W^\top G, \qquad \frac{\partial}{\partial W} = G V^\top =: A .$$
 #
@@ -552,8 +553,7 @@ measured = {name: in_own_process(name) for name in five}
 # %%
 long = [T for T in lengths if T >= 512]
 peak = {name: [measured[name][T][0] / MIB for T in long] for name in five}
-roles = {"explicit": "wrong", "chunked": "weight", "windowed": "key", "linear": "value",
-         "fused": "query"}
+roles = {"explicit": "f", "chunked": "a", "windowed": "b", "linear": "c", "fused": "d"}
 claim("peak", {name: line[-1] for name, line in peak.items()}, at_least=4, at_most=2052)
 claim("explicit_over_chunked", peak["explicit"][-1] / peak["chunked"][-1], at_least=100)
 wins = {name: min(T for T in lengths if measured[name][T][0] < measured["explicit"][T][0])
@@ -571,8 +571,8 @@ plots.lines(long, peak, log="xy", x="length T", y="peak memory (MiB)", roles=rol
 # %% [markdown]
 # At $T = 16384$ explicit attention takes [[peak[explicit]:.0f]] MiB, chunked [[peak[chunked]:.1f]], the window
 # [[peak[windowed]:.1f]], linear [[peak[linear]:.1f]] and the fused kernel [[peak[fused]:.1f]], which is the output alone. From
-# 8192 to 16384 explicit grew by a factor of [[growth[explicit]:.2f]] and chunked by [[growth[chunked]:.2f]]. Explicit over
-# chunked is [[explicit_over_chunked:.0f]]. The paper is off by [[paper_off:.0%]] at most. Among the lengths measured, 64 and
+# 8192 to 16384 explicit grew by a factor of [[growth[explicit]:.2f]] and chunked by [[growth[chunked]:.2f]]. Explicit takes
+# [[explicit_over_chunked:.0f]] times what chunked takes. The paper is off by [[paper_off:.0%]] at most. Among the lengths measured, 64 and
 # its doublings, the first at which each needs less memory than explicit attention is [[memory_wins[fused]:.0f]] for the fused
 # kernel, [[memory_wins[linear]:.0f]] for linear, [[memory_wins[windowed]:.0f]] for the window and [[memory_wins[chunked]:.0f]] for
 # chunked, whose tiles are large.
@@ -610,7 +610,7 @@ plots.lines(lengths, ratios, log="xy", x="length T", y="time / time of explicit 
             guides={"equally fast": 1.0}, roles=roles,
             alt="Time of four kinds of attention, divided by that of explicit attention, "
                 "against the length, on logarithmic axes. Linear and window fall steadily "
-                "with the length. Chunked and fused stay nearly level.")
+                "with the length. Chunked and fused fall at first and then stay level.")
 
 # %% [markdown]
 # Linear and window fall, as $1/T$ once the sequence is long. Chunked and fused level off: they have the same operations,
@@ -695,7 +695,7 @@ claim("recall_wide_64", wide[-1], at_least=0.7, at_most=0.9)
 claim("recall_longer", longer, at_most=0.35)
 plots.lines(pair_counts, recalled, log="x", x="pairs to remember", y="share recalled",
             guides={"guessing": 1 / 64},
-            roles=dict(zip(recalled, ["weight", "value", "wrong"])),
+            roles=dict(zip(recalled, ["a", "c", "e"])),
             alt="Share of pairs recalled against the number of pairs, 4, 16 and 64. Softmax "
                 "attention of width 8 stays near one. Linear attention of width 32 falls at "
                 "64 pairs; of width 8 it falls much further.")
@@ -795,7 +795,9 @@ TileWalk(scores, torch.randn(8, generator=generator), query_tile=2, key_tile=3, 
 # %% [markdown]
 # ## Where to go from here
 #
-# In lesson 14 programs are wrong without being slow, and nobody notices.
+# **Now you:** in [the exercises](../exercises/13_long_sequences.ipynb) you write the online softmax with hidden scores, causal
+# attention in tiles and a cache that forgets, predict what a model takes, and write a test for programs that work in tiles.
+# **Next:** in lesson 14 programs are wrong without being slow, and nobody notices.
 #
 # **Papers.** @milakov2018 (section 3) has the online softmax, @rabe2021 attention in little memory, @dao2022 the tiles on a
 # graphics processor and the backward pass. @beltagy2020 has the window, @katharopoulos2020 linear attention, and

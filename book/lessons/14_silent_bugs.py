@@ -455,8 +455,8 @@ claim("unseen_written", {name: written[name] for name in unseen[:5]}, at_least=0
 # The first five write [[unseen_written[root of d_model]:.1%]], [[unseen_written[another norm]:.1%]],
 # [[unseen_written[tied layers]:.1%]], [[unseen_written[padding in the loss]:.1%]] and [[unseen_written[mean of means]:.1%]] of the
 # numbers rightly, and end at losses from [[unseen_loss[least]:.3f]] to [[unseen_loss[most]:.3f]]. From seed to seed, the right
-# program itself ends at [[right_loss:range:.3f]]. So no look at a curve finds these, and on this task they do no harm that
-# you could measure. They are bugs all the same: the program is not the one that its paper describes. Weights from elsewhere
+# program itself ends at [[right_loss:range:.3f]]. So no look at a curve finds these, and on this task they do little harm, if
+# any. They are bugs all the same: the program is not the one that its paper describes. Weights from elsewhere
 # will not fit it; with tied layers, half of the layers' parameters are missing; and a loss that counts padding cannot be
 # compared with one that does not, as it changes with how much padding a batch holds.
 #
@@ -867,7 +867,7 @@ claim("spoilt_not_clipped", shares["not clipped"], at_most=0.3)
 claim("never_spoilt", shares["not clipped, no spoilt batch"], at_least=0.95)
 plots.lines(noted, {name: fives(losses) for name, (_, losses) in spoilt.items()},
             log="y", marks=False, x="training steps", y="loss (nats)",
-            roles={"clipped": "weight", "not clipped": "wrong",
+            roles={"clipped": "a", "not clipped": "wrong",
                    "not clipped, no spoilt batch": "f"},
             alt="Loss over 160 steps on a logarithmic axis. With clipping the spoilt batch at "
                 "step 60 leaves no trace. Without it the loss jumps back to where it began, "
@@ -921,9 +921,9 @@ claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 #
 # 1. A translator's loss falls to a thousandth within fifty steps. What do you do first?
 #
-#    - [ ] Lower the learning rate, since it learns too fast. :: The speed is a symptom. A task that takes work cannot be learnt in
+#    - [ ] Lower the learning rate: what is learnt so fast is soon forgotten again. :: The speed is a symptom. A task that takes work cannot be learnt in
 #      fifty steps; something in the input must hold the answer.
-#    - [ ] Save the model: it is better than hoped for. :: It may write nothing right. With a shift by zero, that was
+#    - [ ] Save the model, and run it again with another seed, to see whether it was luck. :: It may write nothing right. With a shift by zero, that was
 #      [[flattering_written[shift by zero]:.1%]] of the numbers.
 #    - [x] Let it write on its own, and test whether any output depends on a later input. :: Both tell a model that has learnt
 #      from one that is shown the answer. The second needs no training at all.
@@ -955,8 +955,8 @@ claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 #
 # 5. Training stalls after one corrupted batch. Which remedy would have helped, and why?
 #
-#    - [ ] warm-up, since it makes steps small :: Only the first ones. The corrupted batch came later.
-#    - [ ] dropout, since it makes a model robust :: It makes a model lean less on single tokens. The corrupted gradient is as long
+#    - [ ] warm-up, since it makes steps small where gradients are too large :: Only the first ones. The corrupted batch came later.
+#    - [ ] dropout, since it makes a model robust against examples that are wrong :: It makes a model lean less on single tokens. The corrupted gradient is as long
 #      with it as without.
 #    - [x] clipping, since it bounds the gradient that the optimiser remembers :: Adam divides by the size of recent gradients. One
 #      that is a thousand times too long makes all steps after it too short.
@@ -965,7 +965,8 @@ claim("warm_fast", warm["fast, warmed up"], at_least=0.9)
 # ## Where to go from here
 #
 # **Now you:** in [the exercises](../exercises/14_silent_bugs.ipynb) you write a test that has to find twelve bugs, and repair
-# a program with three at once. **Next:** lesson 15 spreads one training over several processes, where pieces of a batch meet again.
+# a program with three at once. **Next:** lesson 15, which is planned, spreads one training over several processes, where pieces of
+# a batch meet again. In lesson 16 you ask what a picture of attention tells.
 #
 # **Papers.** @srivastava2014 introduces dropout, @pascanu2013 (section 3.2) clipping by norm, @kingma2015 Adam. @vaswani2017 (section
 # 5.3) trains with warm-up; @liu2020 asks why it is needed. @xiong2020 shows when it is not.

@@ -405,7 +405,7 @@ def scatter(weights, few=25):
         for cells in roles.values():
             rest = rest & ~cells
         looks = zip([*roles.items(), ("any other token", rest)],
-                    ["weight", "key", "query", "f"], "osD.")
+                    ["a", "b", "c", "f"], "osD.")
         for (name, cells), colour, marker in looks:
             axes.scatter(weights[:few][cells[:few]], effects[:few][cells[:few]], s=16,
                          label=name, color=plots.COLOURS[colour], marker=marker, alpha=0.6)
@@ -592,6 +592,9 @@ claim("move_lookup", moves["lookup"], at_most=0.05)
 # The output stays the same to [[drift:.0e]]. In the evenest head of layer 1, [[move_evenest:.0%]] of a row's weight can
 # be moved to other keys on average. In the lookup head, where one weight is nearly all, [[move_lookup:.2%]]. Longer texts
 # and narrower heads have more freedom; sure rows have little, whatever their length.
+#
+# Below is one row of the evenest head, and beside it the row farthest from it that we found with the same output. **At which
+# keys do they part?**
 
 # %%
 even, V = wide[0]
@@ -603,6 +606,8 @@ plots.lines(list(range(len(even))), {"the model's": even.tolist(), "others": oth
                 "the same output to five decimals.")
 
 # %% [markdown]
+# They part at later keys, of which some get more and some get less, and the output does not show it.
+#
 # Second, nearly. @jain2019 (section 4.2) shuffled the weights of trained classifiers and searched for others, and
 # predictions often hardly changed: "attention is not explanation". @wiegreffe2019 answer that a classifier may not need
 # attention at all, and ask for controls (section 3): do predictions survive *equal* weights? Try both in layer 2.
@@ -661,7 +666,7 @@ claim("adversary_shift", shifts["adversary"], at_most=0.05)
 claim("adversary_apart", {"layer 1": apart[0][:, late].mean(),
                           "layer 2": apart[1][:, late].mean()}, at_least=0.2)
 plots.bars(shifts, y="shift of the prediction after known letters",
-           roles={"adversary": "weight"},
+           roles={"adversary": "b"},
            alt="Shift of the prediction after known letters. Shuffled and equal weights shift "
                "it a lot, a model trained to have other maps hardly at all.")
 
@@ -713,8 +718,8 @@ MapExplorer(example.maps[:, 0], words, mask=causal_mask(len(words)), layer=0,
 # 10. Go through its heads, then open rollout, and watch the first `b`, at place 4. Layer 2 gives it [[b_in_layer_2:.6f]] in
 # the mean. Rollout gives it [[b_in_rollout:.2f]], because layer 1 has carried it to the 7.
 #
-# Last, look at the marks ▲ below the maps of layer 2: each stands under the key that gets most. In [[sink_maps:.0f]] of
-# five, four heads and rollout, that is `^`. It sends the same vector in every text, and rollout, which knows no values,
+# Last, look at the marks ▲ below the maps of layer 2: each stands under the key that gets most. Of the five maps beside the
+# mean, four heads and rollout, that is `^` in [[sink_maps:.0f]]. It sends the same vector in every text, and rollout, which knows no values,
 # believes it all the same.
 #
 # ## What this lesson did not show

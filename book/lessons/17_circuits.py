@@ -253,8 +253,8 @@ plots.lines(steps, {"accuracy, two layers": two_notes[0],
                     "accuracy, one layer": one_notes[0, :10],
                     "previous-token score, layer 1": two_notes[1],
                     "induction score, layer 2": two_notes[2]},
-            roles={"accuracy, two layers": "value", "accuracy, one layer": "wrong",
-                   "previous-token score, layer 1": "key",
+            roles={"accuracy, two layers": "a", "accuracy, one layer": "f",
+                   "previous-token score, layer 1": "c",
                    "induction score, layer 2": "weight"},
             x="training steps", y="accuracy or score", marks=False,
             alt="Accuracy and scores over 200 steps. One layer stays near a tenth. With two "
@@ -272,6 +272,8 @@ plots.lines(steps, {"accuracy, two layers": two_notes[0],
 # (section "Argument 1") see a sudden change in large language models, too.
 #
 # ## Find the heads
+#
+# Now both scores for each of the four heads. **Look for heads that are high in one score and low in the other.**
 
 # %%
 with torch.no_grad():
@@ -292,7 +294,7 @@ plots.bars({f"{name}: {what}": scores[name] for what, scores in
             [("previous token", previous), ("induction", inducing)] for name in names},
            y="score",
            roles={f"{name}: {what}": role for what, role in
-                  [("previous token", "key"), ("induction", "weight")] for name in names},
+                  [("previous token", "c"), ("induction", "weight")] for name in names},
            alt="Two scores for four heads. Both heads of layer 1 have a previous-token score "
                "of about a third, those of layer 2 almost none. Both heads of layer 2 have "
                "an induction score above nine tenths, those of layer 1 almost none.")
@@ -309,6 +311,7 @@ plots.bars({f"{name}: {what}": scores[name] for what, scores in
 #
 # A score says what a head *looks like*. Whether the model needs it, an [ablation](../book/pages/glossary.md#ablation) tells. We
 # replace what a head hands over by its mean over all strings and positions: the size stays usual, the information goes.
+# **Before you look:** how many answers stay right without one head, and how many without both of a layer?
 
 # %%
 def without(*removed):
@@ -329,7 +332,7 @@ left = {name: accuracy(two, without(*cut)) for name, cut in cuts.items()}
 claim("one_removed", [left[name] for name in cuts if "head" in name], at_least=0.6)
 claim("both_removed", [left[name] for name in cuts if "both" in name], at_most=0.2)
 plots.bars(left, y="accuracy without these heads",
-           roles={name: "wrong" if "both" in name else "value" for name in left},
+           roles={name: "wrong" if "both" in name else "a" for name in left},
            alt="Accuracy with heads switched off. Without any single head most answers stay "
                "right. Without both heads of layer 1, or both of layer 2, few are.")
 
@@ -411,8 +414,8 @@ claim("stronger_half", halves[1], at_least=0.4)
 claim("off_path", [restored["layer 1, both heads, where asked"],
                    restored["layer 2, both heads, after the two"]], at_most=0.05)
 plots.bars(restored, y="share of twins that now give the clean string's answer",
-           roles={name: "value" if name in ("layer 1, both heads, after the two",
-                                            "layer 2, both heads, where asked") else "f"
+           roles={name: "a" if name in ("layer 1, both heads, after the two",
+                                        "layer 2, both heads, where asked") else "f"
                   for name in restored},
            alt="Share of twins that give the clean answer after patching. It is high for both "
                "heads of layer 1 at the positions after the exchanged symbols, and for both "
@@ -690,7 +693,8 @@ def tagged(half):
 
 # %% [markdown]
 # The probe is trained on every second dozen of sentences of one half, and tested on the others, which hold the same words, and on
-# the other half, which holds new ones. The control is averaged over a few draws of labels.
+# the other half, which holds new ones. The control is averaged over a few draws of labels. **Look at which of the four lines stands
+# apart from the others, and at the left end of all.**
 
 # %%
 @torch.no_grad()
@@ -740,8 +744,8 @@ plots.lines(range(7), {"noun or verb, same words": probed[:, 0, 0],
                        "control, same words": probed[:, 1, 0],
                        "noun or verb, new words": probed[:, 0, 1],
                        "control, new words": probed[:, 1, 1]},
-            roles={"noun or verb, same words": "value", "control, same words": "wrong",
-                   "noun or verb, new words": "query", "control, new words": "f"},
+            roles={"noun or verb, same words": "a", "control, same words": "b",
+                   "noun or verb, new words": "c", "control, new words": "f"},
             x="layers passed", y="accuracy of the probe", guides={"guessing": 0.5},
             alt="Accuracy of a linear probe by layer. Three lines lie on each other at one: "
                 "task and control on words seen in training, and the task on new words, "
@@ -855,24 +859,24 @@ CircuitSwitches([accuracy_without[cut] for cut in sets],
 #
 # 1. Why can one attention layer not learn induction on strings of unknown period?
 #
-#    - [ ] It has too few parameters. :: A layer of any width has the same trouble. What is missing is a step.
-#    - [x] The key at a position is made from that position alone, and does not know what stood before. :: The score of $t$ for $j$ can use the
+#    - [ ] It has too few parameters to keep a whole string in mind. :: A layer of any width has the same trouble. What is missing is a step.
+#    - [x] The key at a position does not know what stood before it. :: The score of $t$ for $j$ can use the
 #      tokens at $t$ and $j$, not the one at $j - 1$. A first layer has to bring it there.
-#    - [ ] The causal mask hides the first copy. :: It hides what comes later. The first copy lies before, and may be seen.
+#    - [ ] The causal mask hides the first copy from the second one. :: It hides what comes later. The first copy lies before, and may be seen.
 #
 # 2. You ablate each head of a model alone. Each costs little. What follows?
 #
-#    - [ ] No head of the model is needed. :: Remove two that do the same work together, and it may fail, as the model of this lesson did.
-#    - [ ] The heads all do different things. :: Rather the reverse: heads with the same work can stand in for each other.
-#    - [x] Only that the rest of the model can do without any single one. :: That is what was measured. Pairs were not.
+#    - [ ] No head of the model is needed: it works without heads. :: Remove two that do the same work together, and it may fail, as the model of this lesson did.
+#    - [ ] The heads all do different things, and each a small one. :: Rather the reverse: heads with the same work can stand in for each other.
+#    - [x] The rest of the model can do without any single one. :: That is what was measured. Pairs were not.
 #
 # 3. You patch a head's output from a clean run into another run, and the clean answer appears. Patched at other positions, it does not. What have you
 #    learnt?
 #
-#    - [x] That this head's output at this position carries the information that decides the answer. :: It was the only thing that changed, and the place
+#    - [x] That what decides the answer passes through this head at this position. :: It was the only thing that changed, and the place
 #      mattered.
-#    - [ ] That the head computes the answer alone. :: The layers behind it had to read what it wrote. Patching finds a link of a chain.
-#    - [ ] That the model would fail without the head. :: That is a question for an ablation. Another head may be able to do the same.
+#    - [ ] That the head computes the answer alone, and the layers behind it only pass it on. :: The layers behind it had to read what it wrote. Patching finds a link of a chain.
+#    - [ ] That the model would fail if this head were switched off at this position. :: That is a question for an ablation. Another head may be able to do the same.
 #    - [ ] That the head's attention weights are large. :: Outputs were carried, not weights. Look at the map to see the weights.
 #
 # 4. Of 144 heads the best one looks from the verb at the object in [[=70%]] of your sentences. In [[=68%]] of them the object stands two places behind the verb.
@@ -880,14 +884,14 @@ CircuitSwitches([accuracy_without[cut] for cut in sets],
 #
 #    - [ ] The head follows syntax, since that is far above one word in ten. :: The comparison is with the best blind rule, and "two places ahead" gets nearly
 #      the same.
-#    - [ ] The head looks two places ahead. :: It may. Both rules fit, which is why sentences with other distances are needed.
-#    - [x] Nothing yet: balance the distances, and test the head on sentences that did not choose it. :: The baseline is too close, and the best of many is
+#    - [ ] The head looks two places ahead, since the two shares are nearly the same. :: It may. Both rules fit, which is why sentences with other distances are needed.
+#    - [x] Nothing yet: vary the distance, and test on other sentences. :: The baseline is too close, and the best of many is
 #      best partly by luck.
 #
 # 5. A probe finds word classes with [[=99%]], its control task with [[=97%]]. What does it say about the vectors?
 #
 #    - [ ] They encode word classes almost perfectly. :: Then they encode meaningless labels almost perfectly, too.
-#    - [x] Little: the probe has learnt the words by heart. :: The selectivity is almost nothing. Test on new words, or take a weaker probe.
+#    - [x] Little: the probe may have learnt the words by heart. :: The selectivity is almost nothing. Test on new words, or take a weaker probe.
 #    - [ ] They hold no word classes. :: The probe cannot tell. They may well, as the test on new words showed here.
 #    - [ ] The control was badly chosen, since it should be at chance. :: It is at chance for words never seen. For words it was trained on, a control can be
 #      memorised, and shows that.

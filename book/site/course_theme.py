@@ -16,8 +16,8 @@ VERSION = page_links.version_of(HERE.parents[1] / "src" / "attnlab" / "__init__.
 #: The page that says what is collected; a book may lack it.
 PRIVACY = "book/pages/privacy"
 
-#: How fast technical prose is read with care.
-WORDS_A_MINUTE = 180
+#: What a lesson says of itself in its first lines.
+HOW_LONG = re.compile(r"(\d+) minutes to read")
 
 #: Style sheets that Sphinx and its extensions add to every page. Ours says all that they say.
 REPLACED_STYLES = ("pygments.css", "basic.css", "mystnb.")
@@ -88,14 +88,10 @@ def description_of(doctree: nodes.document | None) -> str:
 
 
 def minutes_of(doctree: nodes.document | None) -> int:
-    """Minutes that the words of a page take; its code is not counted."""
-    if doctree is None:
-        return 0
-    words = sum(
-        len(block.astext().split())
-        for block in doctree.findall(lambda node: isinstance(node, nodes.paragraph | nodes.title))
-    )
-    return round(words / WORDS_A_MINUTE)
+    """Minutes that a lesson itself says it takes to read; 0 where a page says none."""
+    paragraphs = doctree.findall(nodes.paragraph) if doctree else ()
+    found = (HOW_LONG.search(paragraph.astext()) for paragraph in paragraphs)
+    return next((int(match[1]) for match in found if match), 0)
 
 
 def chapters_of(context: dict[str, Any]) -> str:

@@ -27,6 +27,14 @@ COMPACT = {
 }
 #: What closes a phrase and must not begin a line.
 CLOSING = re.compile(r"[,.:;?!)\]’”]+")
+#: Signs between two terms that Firefox would make as large as a sum.
+BINARY = re.compile(r"<mo(?=[^>]*>[⊕⊗⊙]</mo>)")
+#: A letter that leans over the place of its subscript, and where the subscript begins.
+LEANING = re.compile(r"(<msub(?:sup)?><mi>f</mi><m\w+)")
+#: A bracket that grows, and what makes it as tall as a sum with limits, which Firefox measures too early.
+OPENING = re.compile(r"<mrow><mo>[(\[{|‖]</mo>")
+ROW = re.compile(r"<(/?)mrow>")
+TALL = '<mspace height="1.6em" depth="1.2em"/>'
 ENVIRONMENT = re.compile(r"\\(begin|end)\{(" + "|".join(COMPACT) + r")\*?\}")
 
 
@@ -39,10 +47,29 @@ def cell_of(node: nodes.Element) -> str:
 def convert(translator: HTML5Translator, node: nodes.Element, tex: str, *, display: bool) -> str:
     """MathML for ``tex``; where it cannot be read, a warning that names page and line, and the TeX itself."""
     try:
-        return LatexToMathML(fancy_error=False).convert_with_local_state(tex, displaystyle=display)
+        return polished(LatexToMathML(fancy_error=False).convert_with_local_state(tex, displaystyle=display))
     except LatexError as error:
         LOGGER.warning("formula %r%s: %s", tex[:80], cell_of(node), error, location=node, type="formula")
         return f'<code class="formula-error">{html.escape(tex)}</code>'
+
+
+def holds_sum(mathml: str, start: int) -> bool:
+    """Whether the row of elements that begins at ``start`` holds a sum with limits below and above."""
+    depth = 0
+    for tag in ROW.finditer(mathml, start):
+        depth += -1 if tag[1] else 1
+        if not depth:
+            return "<munderover><mo" in mathml[start : tag.end()]
+    return False
+
+
+def polished(mathml: str) -> str:
+    """What a typesetter would do by hand: signs and brackets of the right size, a subscript close to f."""
+    mathml = BINARY.sub('<mo largeop="false"', mathml)
+    mathml = LEANING.sub(r'\1 class="tucked"', mathml)
+    if not mathml.startswith('<math display="block">'):
+        return mathml
+    return OPENING.sub(lambda match: match[0] + TALL * holds_sum(mathml, match.start()), mathml)
 
 
 def block_tex(node: nodes.math_block) -> str:

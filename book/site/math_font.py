@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from fontTools import subset
+from fontTools.ttLib import TTFont
 
 MATH = re.compile(r"<math\b.*?</math>", re.DOTALL)
 HEADING = re.compile(r"<h[1-4]\b.*?</h[1-4]>", re.DOTALL)
@@ -62,6 +63,27 @@ def characters(pages: Iterable[str]) -> set[str]:
     return needed
 
 
+def offer_script_shapes(font: TTFont) -> None:
+    """Let a style sheet ask for the shapes that scripts have.
+
+    The font offers them for the script "math" alone, as which only Firefox shapes a formula.
+    """
+    scripts = {record.ScriptTag: record.Script for record in font["GSUB"].table.ScriptList.ScriptRecord}
+    for script in scripts.values():
+        script.DefaultLangSys = scripts["math"].DefaultLangSys
+
+
+def level_scripts(font: TTFont) -> None:
+    """Let scripts stand on one line, whatever letter they belong to, as TeX has them.
+
+    A browser lowers a subscript by what its letter reaches below the line, plus a drop, where that is more
+    than the usual shift: with the drop of this font, the index of g would stand lower than the one of h.
+    """
+    constants = font["MATH"].table.MathConstants
+    constants.SubscriptBaselineDropMin.Value = 0
+    constants.SuperscriptBaselineDropMax.Value = 390
+
+
 def write_font(pages: Iterable[str], path: Path) -> None:
     """Write a WOFF2 file with the characters that the pages need and the tables that build formulas."""
     options = subset.Options(flavor="woff2", hinting=False, notdef_outline=True, name_IDs=[0, 1, 2, 13, 14])
@@ -72,4 +94,6 @@ def write_font(pages: Iterable[str], path: Path) -> None:
         cutter = subset.Subsetter(options)
         cutter.populate(unicodes=sorted(map(ord, characters(pages))))
         cutter.subset(font)
+        offer_script_shapes(font)
+        level_scripts(font)
         subset.save_font(font, str(path), options)

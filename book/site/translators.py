@@ -137,7 +137,7 @@ def effects_table() -> nodes.table:
     layers = len(next(iter(measured.values()))["effects"]["crossLayers"])
     rows = [
         row("nothing", lambda entry: entry["exact_match"]),
-        row("one head, the middle one of all", lambda entry: heads(entry)[len(heads(entry)) // 2]),
+        row("one head, the median of all", lambda entry: heads(entry)[len(heads(entry)) // 2]),
         row("one head, the one that is missed most", lambda entry: heads(entry)[0]),
         *(
             row(

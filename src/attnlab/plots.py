@@ -22,6 +22,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 from PIL import Image
@@ -177,11 +178,15 @@ def lines(
             linestyle=_DASHES[i % len(_DASHES)],
             marker=_MARKERS[i % len(_MARKERS)] if marks else "",
         )
-    for label, height in (guides or {}).items():
+    drawn = list(axes.lines)
+    for height in (guides or {}).values():
         axes.axhline(height, color=COLOURS["f"], linewidth=1, linestyle=(0, (2, 2)), zorder=1)
-        axes.annotate(label, (0, height), xycoords=("axes fraction", "data"), xytext=(4, 3), fontsize=8.5,
-                      textcoords="offset points", ha="left", va="bottom", color=COLOURS["f"])  # fmt: skip
     _scales(axes, at, log)
+    for label, height in (guides or {}).items():
+        end = min((0, 1), key=lambda end: _in_the_way(axes, drawn, height, end))
+        axes.annotate(label, (end, height), xycoords=("axes fraction", "data"), xytext=(4 - 8 * end, 3),
+                      textcoords="offset points", ha=("left", "right")[end], va="bottom", fontsize=8.5,
+                      color=COLOURS["f"])  # fmt: skip
     if len(series) > 1:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return show(figure, alt=alt)
@@ -213,7 +218,8 @@ def bars(
     axes = figure.subplots()
     colours = [_colour(label, roles, 0) for label in labels]
     drawn = axes.barh(labels, _numbers(list(values.values())), color=colours, height=0.62)
-    axes.bar_label(drawn, fmt="%.3g", padding=4, fontsize=9)
+    behind = {"facecolor": "#ffffff", "edgecolor": "none", "pad": 0.5}  # no guide runs through a value
+    axes.bar_label(drawn, fmt="%.3g", padding=4, fontsize=9, bbox=behind)
     axes.margins(x=0.12)
     axes.invert_yaxis()
     axes.grid(False, axis="y")
@@ -355,6 +361,21 @@ def _scales(axes: Axes, at: Any, log: str) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=8))
         axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _in_the_way(axes: Axes, drawn: Sequence[Line2D], height: float, end: int) -> int:
+    """How much of the lines runs where a guide's name would stand: above its left end, 0, or its right, 1."""
+    left, right = axes.transAxes.transform([(0.8 * end, 0), (0.8 * end + 0.2, 0)])[:, 0]
+    bottom = axes.transData.transform((axes.get_xlim()[0], height))[1]
+    spots, found = np.linspace(left, right, 40), 0
+    for line in drawn:
+        points = axes.transData.transform(np.column_stack(line.get_data()))
+        points = points[np.isfinite(points).all(axis=1)]
+        if len(points):
+            inside = spots[(spots >= points[0, 0]) & (spots <= points[-1, 0])]
+            above = np.interp(inside, points[:, 0], points[:, 1]) - bottom
+            found += int(((above > 3) & (above < 20)).sum())
+    return found
 
 
 def _powers_of_two(at: Any) -> bool:

@@ -1,11 +1,15 @@
 """The notebooks in the repository: all there, all run, and proven by nbval."""
 
+import base64
+import io
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"notebooks": "lessons", "exercises": "exercises", "solutions": "exercises"}
@@ -50,6 +54,43 @@ def test_code_fits_the_page(path):
     written = [cell for cell in cells if "setup" not in cell.metadata.get("tags", [])]
     lines = [line for cell in written for line in cell.source.split("\n")]
     assert [line for line in lines if len(line) > 95] == []
+
+
+#: What works on one kind of machine only: workers that need fork, a device; and maps in colours of their own.
+FRAGILE = re.compile(
+    r"\bnum_workers\s*=\s*[^0\s]|\bmultiprocessing\b|\btorchtext\b|[\"'](?:cuda|mps)\b|\bcmap\s*="
+)
+
+
+def test_no_cell_needs_a_certain_machine():
+    for line in (
+        "DataLoader(x, num_workers=2)",
+        "import multiprocessing",
+        'x.to("mps")',
+        "imshow(w, cmap='jet')",
+    ):
+        assert FRAGILE.search(line)
+    for path in NOTEBOOKS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code":
+                assert not FRAGILE.search(cell.source), f"{path.name}: {cell.source}"
+
+
+def transparent(picture):
+    """Whether a picture, as a notebook stores it, lets the page show through."""
+    with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
+        return image.convert("RGBA").getextrema()[3][0] < 255
+
+
+def test_stored_pictures_are_opaque():
+    clear = io.BytesIO()
+    Image.new("RGBA", (2, 2), (0, 0, 0, 0)).save(clear, "PNG")
+    assert transparent(base64.b64encode(clear.getvalue()))
+    for path in NOTEBOOKS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            for output in cell.get("outputs", []):
+                picture = output.get("data", {}).get("image/png")
+                assert picture is None or not transparent(picture), f"{path.name}: {cell.id}"
 
 
 def notebook(path, *cells):

@@ -21,7 +21,10 @@ from typing import Any
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Route, sync_playwright
+
+from attnlab.widgets._base import CourseWidget
+from tests.site.widget_use import host_at, showing
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
@@ -269,6 +272,41 @@ def build_small_book(folder: Path, files: dict[str, str], *, start: str = START,
 def build_book() -> Callable[..., Book]:
     """The function ``build_small_book``, for tests."""
     return build_small_book
+
+
+@pytest.fixture(scope="module")
+def widget_book(
+    serve_folder: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., str]:
+    """Function that builds a book with widgets on its first page: ``widget_book(widgets, wrong=change)``.
+
+    It gives the book's address. Each further argument is a copy of the page beside it, here ``wrong.html``,
+    whose text ``change`` has spoilt.
+    """
+
+    def build(widgets: list[CourseWidget], **copies: Callable[[str], str]) -> str:
+        pages = {"index.ipynb": showing(widgets, notebook)}
+        book = build_small_book(tmp_path_factory.mktemp("widgets"), pages)
+        assert book.code == 0, book.said
+        right = book.page("index")
+        for name, change in copies.items():
+            (book.html / f"{name}.html").write_text(change(right), encoding="utf-8")
+        return serve_folder(book.html)
+
+    return build
+
+
+@pytest.fixture
+def show(url: str, open_url: Callable[..., Page]) -> Callable[..., Locator]:
+    """Function that opens a page of the module's ``url`` and gives one of its widgets.
+
+    ``show(1, "wrong", width=390)`` gives the second one of ``wrong.html``, in a window of that width.
+    """
+
+    def at(place: int = 0, name: str = "index", **options: Any) -> Locator:
+        return host_at(open_url(f"{url}{name}.html", **options), place).locator(".attnlab-widget")
+
+    return at
 
 
 @pytest.fixture(scope="session")

@@ -111,12 +111,25 @@ def test_links_between_pages_lead_to_their_places_and_others_to_the_web(printed)
 
 def test_every_sheet_is_numbered_and_everything_is_on_paper(printed):
     _, target = printed
-    sheets = [sheet.extract_text() for sheet in PdfReader(target).pages]
-    assert [int(re.search(r"(\d+)\s*$", sheet)[1]) for sheet in sheets] == list(range(1, len(sheets) + 1))
-    whole = "\n".join(sheets)
+    sheets = PdfReader(target).pages
+    feet = [sheet.extract_text(extraction_mode="layout").split()[-1] for sheet in sheets]
+    assert feet == [str(number) for number in range(1, len(sheets) + 1)]
+    whole = "\n".join(sheet.extract_text() for sheet in sheets)
     for words in ("The hint is printed.", "End of the first.", "End of the second.", "column23", "summit"):
         assert words in whole, words
     assert "import attnlab" not in whole and "Set-up" not in whole
+
+
+def test_the_contents_say_on_which_sheet_each_part_and_page_begins(printed):
+    _, target = printed
+    reader = PdfReader(target)
+    sheets = [sheet.extract_text() for sheet in reader.pages]
+    [at] = [number for number, words in enumerate(sheets) if "Contents" in words]
+    lines = reader.pages[at].extract_text(extraction_mode="layout")
+    numbers = re.findall(r"^ *(\S.*?) +(\d+)$", lines, re.M)
+    assert [title for title, _ in numbers] == ["The start", "Part I. One", "First", "Part II. Two", "Second"]
+    for title, number in numbers:
+        assert title in sheets[int(number) - 1].splitlines(), f"{title} is not on sheet {number}"
 
 
 def right_most(target, words):

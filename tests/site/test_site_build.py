@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -138,6 +139,7 @@ def test_environments_of_several_lines_get_one_number_that_stays(
 ) -> None:
     align = "\\begin{align}\na &= b \\\\\nc &= d\n\\end{align}\n"
     text = f"# Start\n\n{align}\n\\begin{{gather*}}\na \\\\\nb\n\\end{{gather*}}\n"
+    text += "\n$$\\left( a \\odot b \\right) \\left[ \\sum_1^n x_i \\right] \\sum_1^n \\left( c \\right)$$\n"
     pages = []
     for _ in range(2):
         book = build_book(tmp_path, {"index.md": text})
@@ -146,6 +148,9 @@ def test_environments_of_several_lines_get_one_number_that_stays(
     assert pages[0] == pages[1]
     assert pages[0].count('class="equation-number"') == 1
     assert pages[0].count("<mtable") == 2
+    # Firefox would enlarge the sign of a product, and not the bracket around a sum.
+    assert re.search(r'<mo largeop="false"[^>]*>⊙</mo>', pages[0])
+    assert re.findall(r"<mo>(.)</mo><mspace height", pages[0]) == ["["]
 
 
 def test_the_build_imports_no_torch(build_book: Callable[..., Any], tmp_path: Path) -> None:

@@ -113,6 +113,26 @@ def test_formulas_use_the_font_of_the_site(open_page: Callable[..., Page]) -> No
     assert scripts.evaluate(size) < 0.8 * base.evaluate(size)
 
 
+def test_scripts_stand_in_line_and_primes_and_fractions_can_be_read(open_page: Callable[..., Page]) -> None:
+    page = open_page("notebooks/01_recurrence_limits.html")
+    page.evaluate("document.fonts.ready.then(() => true)")
+    feet = page.locator(".formula math", has_text="⊙").evaluate(
+        """formula => [...formula.querySelectorAll("msub > mi:nth-child(2)")]
+          .map((script) => script.getBoundingClientRect().bottom)"""
+    )
+    assert len(feet) > 4 and max(feet) - min(feet) < 1  # below a g as below a c
+    gap = page.locator(".formula mfrac").first.evaluate(
+        "fraction => fraction.getBoundingClientRect().left"
+        " - fraction.previousElementSibling.getBoundingClientRect().right"
+    )
+    assert gap > 1
+    page = open_page("notebooks/13_long_sequences.html")
+    page.evaluate("document.fonts.ready.then(() => true)")
+    prime = page.locator(".formula msup > mo", has_text="′").first
+    width = "sign => sign.getBoundingClientRect().width / parseFloat(getComputedStyle(sign).fontSize)"
+    assert prime.evaluate(width) > 0.32  # 0.296 is the sign as it stands in a line of text
+
+
 def test_no_gap_is_left_behind_a_root(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{LESSON}.html")
     page.evaluate("document.fonts.ready")

@@ -124,8 +124,10 @@ def test_a_package_without_a_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_lessons_say_how_long_they_take(open_page: Callable[..., Page]) -> None:
-    said = open_page(f"{LESSON}.html").locator(".minutes").inner_text()
-    assert 5 <= int(said.split()[0]) <= 40 and said.endswith("minutes to read")
+    page = open_page(f"{LESSON}.html")
+    said = page.locator(".minutes").inner_text()
+    assert re.fullmatch(r"\d+ minutes to read", said)
+    assert f"How long: {said}" in page.locator("article").inner_text(), "two places, one number"
     assert not open_page("notebooks/evidence.html").locator(".minutes").count()
 
 

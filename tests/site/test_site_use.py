@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,6 +16,9 @@ from playwright.sync_api import Page
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "book" / "site"))
+from search_words import CourseWords  # noqa: E402
+
 LESSON = "notebooks/03_query_key_value"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 REPOSITORY, BRANCH = CONFIG["repository"]["url"], CONFIG["repository"]["branch"]
@@ -53,13 +57,14 @@ def test_search_finds_a_word_of_the_prose(open_page: Callable[..., Page]) -> Non
         ("scaled_dot_product_attention", "code"),
         ("monsoon currents", ""),
         ("residual stream", "prose"),
+        ("法郎", "prose"),  # the end of a Chinese phrase
     ],
 )
 def test_search_finds_what_stands_in_prose_and_in_code(
     words: str, found_in: str, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(f"search.html?q={words.replace(' ', '+')}")
-    page.wait_for_function("() => /Search finished|did not match/.test(document.body.innerText)")
+    page.wait_for_function("() => /Pages and sections found|No page holds/.test(document.body.innerText)")
     results = page.locator("#search-results li a")
     found = results.evaluate_all("links => links.map((link) => link.getAttribute('href').split(/[?#]/)[0])")
     assert bool(found) == bool(found_in)
@@ -70,9 +75,19 @@ def test_search_finds_what_stands_in_prose_and_in_code(
         assert all(word in "".join(text).lower() for word in words.split())
 
 
+def test_words_inside_chinese_are_indexed() -> None:
+    assert {"掩码", "码", "softmax", "mask"} <= set(CourseWords({}).split("用softmax与多头的掩码 mask"))
+
+
+def test_the_entry_of_a_term_is_found_first(open_page: Callable[..., Page]) -> None:
+    page = open_page("search.html?q=linear+attention")
+    page.get_by_text("Pages and sections found").wait_for()
+    assert "Linear attention" in page.locator("#search-results li a").first.inner_text()
+
+
 def test_search_finds_nothing_where_there_is_nothing(open_page: Callable[..., Page]) -> None:
     page = open_page("search.html?q=qwertzuiop")
-    page.get_by_text("did not match any documents").wait_for()
+    page.get_by_text("No page holds all these words").wait_for()
     assert page.locator("#search-results li").count() == 0
 
 
@@ -106,6 +121,9 @@ def test_chosen_colours_are_kept(open_page: Callable[..., Page]) -> None:
     button.click()
     page.reload()
     assert theme(page) == "dark" and "dark" in button.inner_text()
+    page.emulate_media(media="print")
+    assert background(page) == "rgb(255, 255, 255)"  # paper is white
+    page.emulate_media(media="screen")
     with page.expect_navigation(wait_until="load"):  # the style sheet has arrived, too
         page.locator(".chapters a").first.click()
     assert theme(page) == "dark" and background(page) == "rgb(20, 24, 30)"
@@ -224,4 +242,18 @@ def test_pages_that_are_no_notebooks_offer_none(page_name: str, shown: Page) -> 
 def test_what_every_page_loads_is_small(site_folder: Path) -> None:
     static = site_folder / "_static"
     sizes = {name: (static / name).stat().st_size for name in ("site.css", "site.js", "formulas.woff2")}
-    assert sizes["site.css"] < 30_000 and sizes["site.js"] < 9_000 and sizes["formulas.woff2"] < 60_000, sizes
+    assert sizes["site.css"] < 30_000 and sizes["site.js"] < 10_000 and sizes["formulas.woff2"] < 60_000, (
+        sizes
+    )
+
+
+def test_what_the_widgets_of_a_page_hold_is_small(site_folder: Path) -> None:
+    held = re.compile(
+        r'<script type="application/vnd\.jupyter\.widget-state\+json">(.*?)</script>', re.DOTALL
+    )
+    sizes = {
+        path.stem: sum(map(len, held.findall(path.read_text(encoding="utf-8"))))
+        for path in site_folder.rglob("*.html")
+    }
+    assert sizes["05_multi_head"] > 10_000  # it has numbers to show
+    assert max(sizes.values()) < 60_000, sizes

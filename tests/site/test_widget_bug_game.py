@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator
 
 from attnlab.widgets import BugGame
 from tests.site.widget_use import (
@@ -20,7 +19,6 @@ from tests.site.widget_use import (
     host_at,
     press,
     said,
-    showing,
     spoil,
     taken_away,
 )
@@ -58,30 +56,15 @@ def bug_game() -> BugGame:
 
 
 @pytest.fixture(scope="module")
-def book_url(
-    tmp_path_factory: pytest.TempPathFactory,
-    build_book: Callable[..., Any],
-    make_notebook: Callable[..., str],
-    serve_folder: Callable[[Path], str],
-) -> str:
-    """Address of a small book whose first page shows the game; ``wrong.html`` has a wrong loss."""
-    book = build_book(tmp_path_factory.mktemp("bugs"), {"index.ipynb": showing([bug_game()], make_notebook)})
-    assert book.code == 0, book.said
-    wrong = spoil(book.page("index"), "curves", lambda number: 1.1 * number)
-    (book.html / "wrong.html").write_text(wrong, encoding="utf-8")
-    return serve_folder(book.html)
+def url(widget_book: Callable[..., str]) -> str:
+    """Address of a book with the game on its first page; ``wrong.html`` is a copy with wrong numbers."""
+    return widget_book([bug_game()], wrong=spoil("curves", lambda number: 1.1 * number))
 
 
 @pytest.fixture
-def start(book_url: str, open_url: Callable[..., Page]) -> Callable[..., tuple[Locator, BugGame]]:
-    """Function that opens the page and gives the view with what Python says about it."""
-
-    def at(name: str = "index", **options: Any) -> tuple[Locator, BugGame]:
-        return host_at(open_url(f"{book_url}{name}.html", **options), 0).locator(
-            ".attnlab-widget"
-        ), bug_game()
-
-    return at
+def start(show: Callable[..., Locator]) -> Callable[..., tuple[Locator, BugGame]]:
+    """Function that opens a page and gives the view with what Python says about it."""
+    return lambda name="index", **options: (show(0, name, **options), bug_game())
 
 
 SHOWN = """view => {
@@ -301,10 +284,10 @@ def test_a_burst_of_changes_is_drawn_once(start):
     assert_shown(view, expected)
 
 
-def test_nothing_listens_once_it_is_taken_away(book_url, open_url):
+def test_nothing_listens_once_it_is_taken_away(url, open_url):
     page = open_url("about:blank", strict=False)
     page.add_init_script(COUNT_WHAT_LIVES)
-    page.goto(f"{book_url}index.html")
+    page.goto(f"{url}index.html")
     host_at(page, 0).locator("[data-place='2']").click()  # and a frame and a timer are under way
     before, after, handlers = taken_away(page)
     assert before >= 9

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator
 
 from attnlab.widgets import ExtrapolationMap
 from tests.site.widget_use import (
@@ -19,7 +18,6 @@ from tests.site.widget_use import (
     frames,
     host_at,
     press,
-    showing,
     spoil,
     taken_away,
 )
@@ -53,30 +51,12 @@ def largest() -> ExtrapolationMap:
 
 
 @pytest.fixture(scope="module")
-def url(
-    build_book: Callable[..., Any],
-    make_notebook: Callable[..., str],
-    serve_folder: Callable[[Path], str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> str:
+def url(widget_book: Callable[..., str]) -> str:
     """Address of a book with both widgets on its first page; ``wrong.html`` is a copy with wrong numbers."""
-    pages = {"index.ipynb": showing([map_of_the_lesson(), largest()], make_notebook)}
-    book = build_book(tmp_path_factory.mktemp("extrapolation"), pages)
-    assert book.code == 0, book.said
-    (book.html / "wrong.html").write_text(
-        spoil(book.page("index"), "measured", lambda number: number - 1e-3), encoding="utf-8"
+    return widget_book(
+        [map_of_the_lesson(), largest()],
+        wrong=spoil("measured", lambda number: number - 1e-3),
     )
-    return serve_folder(book.html)
-
-
-@pytest.fixture
-def shown(url: str, open_url: Callable[..., Page]) -> Callable[..., Locator]:
-    """Function that opens the page and gives one of its widgets."""
-
-    def show(number: int = 0, name: str = "index", **options: Any) -> Locator:
-        return host_at(open_url(f"{url}{name}.html", **options), number).locator(".attnlab-widget")
-
-    return show
 
 
 SHOWN = """view => {
@@ -119,7 +99,7 @@ def assert_shows(view: Locator, expected: ExtrapolationMap) -> None:
     assert shown["lines"] == [column == expected.trained for column in range(columns)] * rows
     trained = expected.lengths[expected.trained]
     heads = [f"trained\n{length}" if length == trained else str(length) for length in expected.lengths]
-    assert shown["heads"] == ["", *heads, *expected.kinds]
+    assert shown["heads"] == ["positions ↓", "tokens in the test →", "", *heads, *expected.kinds]
     for place, name in enumerate(shown["names"]):
         row, column = divmod(place, columns)
         head, _, tail = name.partition(": ")
@@ -143,8 +123,8 @@ def cell(view: Locator, row: int, column: int) -> Locator:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_by_keyboard_alone(shown, scheme):
-    view, expected = shown(scheme=scheme), map_of_the_lesson()
+def test_by_keyboard_alone(show, scheme):
+    view, expected = show(scheme=scheme), map_of_the_lesson()
     page = view.page
     assert_shows(view, expected)
     view.locator("select").focus()
@@ -178,8 +158,8 @@ def test_by_keyboard_alone(shown, scheme):
     np.testing.assert_allclose([[float(text) for text in row[1:]] for row in rows], both, atol=5.01e-5)
 
 
-def test_by_pointer_by_drag_and_by_touch(shown):
-    view, expected = shown(), map_of_the_lesson()
+def test_by_pointer_by_drag_and_by_touch(show):
+    view, expected = show(), map_of_the_lesson()
     page = view.page
     cell(view, 0, 3).click()
     expected.row, expected.column = 0, 3
@@ -191,14 +171,14 @@ def test_by_pointer_by_drag_and_by_touch(shown):
     page.mouse.up()
     expected.row, expected.column = 4, 2
     assert_shows(view, expected)
-    touched = shown(width=390, **PHONE)
+    touched = show(width=390, **PHONE)
     cell(touched, 2, 0).tap()
     expected.row, expected.column = 2, 0
     assert_shows(touched, expected)
 
 
-def test_the_largest_map(shown):
-    view, expected = shown(1), largest()
+def test_the_largest_map(show):
+    view, expected = show(1), largest()
     assert_shows(view, expected)
     assert view.locator("i, b").count() == 0  # names stay text
     view.locator("select").select_option("7")
@@ -208,8 +188,8 @@ def test_the_largest_map(shown):
 
 
 @pytest.mark.parametrize(("name", "right"), [("index", True), ("wrong", False)])
-def test_a_wrong_number_is_noticed(shown, name, right):
-    view = shown(name=name)
+def test_a_wrong_number_is_noticed(show, name, right):
+    view = show(name=name)
     if right:
         assert_shows(view, map_of_the_lesson())
     else:
@@ -221,8 +201,8 @@ def test_a_wrong_number_is_noticed(shown, name, right):
 # -----------------------------------------------------------------------------------------
 
 
-def test_a_choice_is_drawn_once_and_announced(shown):
-    view, expected = shown(), map_of_the_lesson()
+def test_a_choice_is_drawn_once_and_announced(show):
+    view, expected = show(), map_of_the_lesson()
     drawn = view.evaluate(
         """async (view) => {
           const frame = () => new Promise(requestAnimationFrame);
@@ -250,9 +230,9 @@ def test_a_choice_is_drawn_once_and_announced(shown):
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_it_fits_and_can_be_hit(shown, width):
+def test_it_fits_and_can_be_hit(show, width):
     for place in (0, 1):
-        view = shown(place, width=width, **(PHONE if width < 500 else {}))
+        view = show(place, width=width, **(PHONE if width < 500 else {}))
         frames(view.page)
         assert view.page.evaluate("document.documentElement.scrollWidth") <= width
         box = view.bounding_box()
@@ -266,13 +246,13 @@ def test_it_fits_and_can_be_hit(shown, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(shown, scheme):
-    assert axe_complaints(shown(scheme=scheme, strict=False)) == []
+def test_axe_finds_nothing(show, scheme):
+    assert axe_complaints(show(scheme=scheme, strict=False)) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_forced_colours_and_reduced_motion(shown, scheme):
-    view = shown(scheme=scheme, forced_colors="active", reduced_motion="reduce")
+def test_forced_colours_and_reduced_motion(show, scheme):
+    view = show(scheme=scheme, forced_colors="active", reduced_motion="reduce")
     colour = "(node, name) => getComputedStyle(node)[name]"
     background = view.evaluate(colour, "backgroundColor")
     for part, name in (

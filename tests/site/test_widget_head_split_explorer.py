@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator
 
 from attnlab.widgets import HeadSplitExplorer
 from tests.site.widget_use import (
@@ -18,7 +17,6 @@ from tests.site.widget_use import (
     frames,
     host_at,
     press,
-    showing,
     spoil,
     taken_away,
 )
@@ -42,33 +40,17 @@ def explorers() -> list[HeadSplitExplorer]:
 
 
 @pytest.fixture(scope="module")
-def book_url(
-    tmp_path_factory: pytest.TempPathFactory,
-    build_book: Callable[..., Any],
-    make_notebook: Callable[..., str],
-    serve_folder: Callable[[Path], str],
-) -> str:
-    """Address of a small book whose first page shows the widgets; ``wrong.html`` has wrong numbers."""
-    book = build_book(tmp_path_factory.mktemp("split"), {"index.ipynb": showing(explorers(), make_notebook)})
-    assert book.code == 0, book.said
-    (book.html / "wrong.html").write_text(
-        spoil(book.page("index"), "tensors", lambda number: number + 1e-3), encoding="utf-8"
-    )
-    return serve_folder(book.html)
-
-
-def view_at(page: Page, place: int) -> Locator:
-    """The widget at a place of the page, started and in sight."""
-    return host_at(page, place).locator(".attnlab-widget")
+def url(widget_book: Callable[..., str]) -> str:
+    """Address of a book with the widgets on its first page; ``wrong.html`` is a copy with wrong numbers."""
+    return widget_book(explorers(), wrong=spoil("tensors", lambda number: number + 1e-3))
 
 
 @pytest.fixture
-def start(book_url: str, open_url: Callable[..., Page]) -> Callable[..., tuple[Locator, HeadSplitExplorer]]:
-    """Function that opens the page and gives the view at a place with what Python says about it."""
+def start(show: Callable[..., Locator]) -> Callable[..., tuple[Locator, HeadSplitExplorer]]:
+    """Function that opens a page and gives the view at a place with what Python says about it."""
 
     def at(place: int = SMALL, name: str = "index", **options: Any) -> tuple[Locator, HeadSplitExplorer]:
-        page = open_url(f"{book_url}{name}.html", **options)
-        return view_at(page, place), explorers()[place]
+        return show(place, name, **options), explorers()[place]
 
     return at
 
@@ -282,7 +264,7 @@ def test_no_page_scrolls_sideways_and_everything_can_be_hit(start, width):
     page = view.page
     view.locator("[data-trait=heads]").select_option("8")
     for place in (SMALL, LARGEST):
-        box = view_at(page, place).bounding_box()
+        box = host_at(page, place).locator(".attnlab-widget").bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     sizes = view.evaluate(
@@ -362,12 +344,12 @@ def test_a_burst_of_changes_is_drawn_once_and_announced_once(start):
     assert view.locator(".attnlab-split-chosen").inner_text() in said
 
 
-def test_nothing_listens_once_it_is_taken_away(book_url, open_url):
+def test_nothing_listens_once_it_is_taken_away(url, open_url):
     page = open_url("about:blank", strict=False)
     page.add_init_script(COUNT_WHAT_LIVES)
-    page.goto(f"{book_url}index.html")
-    view_at(page, LARGEST)
-    view_at(page, SMALL).locator("[data-step='2']").click()  # and a frame and a timer are under way
+    page.goto(f"{url}index.html")
+    host_at(page, LARGEST)
+    host_at(page, SMALL).locator("[data-step='2']").click()  # and a frame and a timer are under way
     before, after, handlers = taken_away(page)
     assert before >= 20
     assert (after, handlers) == (0, 0)

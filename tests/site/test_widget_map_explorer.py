@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator
 
 from attnlab.widgets import MapExplorer
 from tests.site.widget_use import (
@@ -20,7 +19,6 @@ from tests.site.widget_use import (
     host_at,
     press,
     said,
-    showing,
     spoil,
     taken_away,
 )
@@ -50,28 +48,17 @@ def explorers() -> list[MapExplorer]:
 
 
 @pytest.fixture(scope="module")
-def url(
-    build_book: Callable[..., Any],
-    make_notebook: Callable[..., str],
-    serve_folder: Callable[[Path], str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> str:
-    """Address of a small book whose first page shows the widgets; ``wrong.html`` has wrong numbers."""
-    book = build_book(tmp_path_factory.mktemp("maps"), {"index.ipynb": showing(explorers(), make_notebook)})
-    assert book.code == 0, book.said
-    (book.html / "wrong.html").write_text(
-        spoil(book.page("index"), "weights", lambda number: number + 1e-3), encoding="utf-8"
-    )
-    return serve_folder(book.html)
+def url(widget_book: Callable[..., str]) -> str:
+    """Address of a book with the widgets on its first page; ``wrong.html`` is a copy with wrong numbers."""
+    return widget_book(explorers(), wrong=spoil("weights", lambda number: number + 1e-3))
 
 
 @pytest.fixture
-def start(url: str, open_url: Callable[..., Page]) -> Callable[..., tuple[Locator, MapExplorer]]:
-    """Function that opens the page and gives one of its widgets with what Python says about it."""
+def start(show: Callable[..., Locator]) -> Callable[..., tuple[Locator, MapExplorer]]:
+    """Function that opens a page and gives the view at a place with what Python says about it."""
 
     def at(place: int = 0, name: str = "index", **options: Any) -> tuple[Locator, MapExplorer]:
-        page = open_url(f"{url}{name}.html", **options)
-        return host_at(page, place).locator(".attnlab-widget"), explorers()[place]
+        return show(place, name, **options), explorers()[place]
 
     return at
 

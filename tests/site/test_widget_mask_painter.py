@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from tests.site.widget_use import (
     host_at,
     press,
     said,
-    showing,
     spoil,
     taken_away,
 )
@@ -45,33 +43,17 @@ def painters() -> list[MaskPainter]:
 
 
 @pytest.fixture(scope="module")
-def book_url(
-    tmp_path_factory: pytest.TempPathFactory,
-    build_book: Callable[..., Any],
-    make_notebook: Callable[..., str],
-    serve_folder: Callable[[Path], str],
-) -> str:
-    """Address of a small book whose first page shows the three widgets; ``wrong.html`` has a wrong score."""
-    book = build_book(tmp_path_factory.mktemp("masks"), {"index.ipynb": showing(painters(), make_notebook)})
-    assert book.code == 0, book.said
-    (book.html / "wrong.html").write_text(
-        spoil(book.page("index"), "scores", lambda score: score + 1e-3), encoding="utf-8"
-    )
-    return serve_folder(book.html)
-
-
-def view_at(page: Page, place: int) -> Locator:
-    """The widget at a place of the page, started and in sight."""
-    return host_at(page, place).locator(".attnlab-widget")
+def url(widget_book: Callable[..., str]) -> str:
+    """Address of a book with the three widgets on its first page; ``wrong.html`` has a wrong score."""
+    return widget_book(painters(), wrong=spoil("scores", lambda score: score + 1e-3))
 
 
 @pytest.fixture
-def start(book_url: str, open_url: Callable[..., Page]) -> Callable[..., tuple[Locator, MaskPainter]]:
-    """Function that opens the page and gives the view at a place with what Python says about it."""
+def start(show: Callable[..., Locator]) -> Callable[..., tuple[Locator, MaskPainter]]:
+    """Function that opens a page and gives the view at a place with what Python says about it."""
 
     def at(place: int = SQUARE, name: str = "index", **options: Any) -> tuple[Locator, MaskPainter]:
-        page = open_url(f"{book_url}{name}.html", **options)
-        return view_at(page, place), painters()[place]
+        return show(place, name, **options), painters()[place]
 
     return at
 
@@ -367,13 +349,14 @@ def test_a_wrong_number_is_noticed(start, name, right):
 def test_no_page_scrolls_sideways_and_everything_can_be_hit(start, width):
     view, _ = start(LARGEST, width=width, **(PHONE if width < 500 else {}))
     page = view.page
-    view_at(page, SQUARE)
+    host_at(page, SQUARE)
     frames(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for place in range(3):
-        box = view_at(page, place).bounding_box()
+        view = host_at(page, place).locator(".attnlab-widget")
+        box = view.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
-        sizes = view_at(page, place).evaluate(
+        sizes = view.evaluate(
             """view => [...view.querySelectorAll(".attnlab-square, .attnlab-edge, button, select")].map(
                  node => [node.matches("button, select"), node.offsetWidth, node.offsetHeight])"""
         )
@@ -457,12 +440,12 @@ def test_a_burst_of_strokes_is_drawn_once_and_announced_once(start):
     )
 
 
-def test_nothing_listens_once_it_is_taken_away(book_url, open_url):
+def test_nothing_listens_once_it_is_taken_away(url, open_url):
     page = open_url("about:blank", strict=False)
     page.add_init_script(COUNT_WHAT_LIVES)
-    page.goto(f"{book_url}index.html")
-    view_at(page, LARGEST)
-    view_at(page, SQUARE).locator("[data-preset=none]").click()  # and a frame and a timer are under way
+    page.goto(f"{url}index.html")
+    host_at(page, LARGEST)
+    host_at(page, SQUARE).locator("[data-preset=none]").click()  # and a frame and a timer are under way
     before, after, handlers = taken_away(page)
     assert before >= 20
     assert (after, handlers) == (0, 0)

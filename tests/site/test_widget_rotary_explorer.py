@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator
 
 from attnlab.widgets import RotaryExplorer
 from tests.site.widget_use import (
@@ -20,7 +19,6 @@ from tests.site.widget_use import (
     frames,
     host_at,
     press,
-    showing,
     spoil,
     taken_away,
 )
@@ -44,30 +42,9 @@ def widest() -> RotaryExplorer:
 
 
 @pytest.fixture(scope="module")
-def url(
-    build_book: Callable[..., Any],
-    make_notebook: Callable[..., str],
-    serve_folder: Callable[[Path], str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> str:
+def url(widget_book: Callable[..., str]) -> str:
     """Address of a book with both widgets on its first page; ``wrong.html`` is a copy with wrong numbers."""
-    pages = {"index.ipynb": showing([explorer(), widest()], make_notebook)}
-    book = build_book(tmp_path_factory.mktemp("rotary"), pages)
-    assert book.code == 0, book.said
-    (book.html / "wrong.html").write_text(
-        spoil(book.page("index"), "key", lambda number: number + 1e-3), encoding="utf-8"
-    )
-    return serve_folder(book.html)
-
-
-@pytest.fixture
-def shown(url: str, open_url: Callable[..., Page]) -> Callable[..., Locator]:
-    """Function that opens the page and gives one of its widgets."""
-
-    def show(number: int = 0, name: str = "index", **options: Any) -> Locator:
-        return host_at(open_url(f"{url}{name}.html", **options), number).locator(".attnlab-widget")
-
-    return show
+    return widget_book([explorer(), widest()], wrong=spoil("key", lambda number: number + 1e-3))
 
 
 SHOWN = """view => {
@@ -134,8 +111,8 @@ def assert_shows(view: Locator, expected: RotaryExplorer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_by_keyboard_alone(shown, scheme):
-    view, expected = shown(scheme=scheme), explorer()
+def test_by_keyboard_alone(show, scheme):
+    view, expected = show(scheme=scheme), explorer()
     page = view.page
     assert_shows(view, expected)
     view.locator("[data-trait=query_place]").focus()
@@ -169,10 +146,10 @@ def test_by_keyboard_alone(shown, scheme):
     assert number(rows[-1][-1]) == pytest.approx(expected.score(), abs=5.01e-5)
 
 
-def test_by_pointer_and_by_touch(shown):
+def test_by_pointer_and_by_touch(show):
     for view, press_at in (
-        (shown(), lambda view, *place: view.page.mouse.click(*place)),
-        (shown(width=390, **PHONE), lambda view, *place: view.page.touchscreen.tap(*place)),
+        (show(), lambda view, *place: view.page.mouse.click(*place)),
+        (show(width=390, **PHONE), lambda view, *place: view.page.touchscreen.tap(*place)),
     ):
         expected = explorer()
         for trait in ("query_place", "key_place", "shift"):
@@ -185,8 +162,8 @@ def test_by_pointer_and_by_touch(shown):
             assert_shows(view, expected)
 
 
-def test_shifted_together_the_hands_turn_and_the_score_stays(shown):
-    view, expected = shown(), explorer()
+def test_shifted_together_the_hands_turn_and_the_score_stays(show):
+    view, expected = show(), explorer()
     before = assert_shows(view, expected)
     assert before["facts"][1] == "Not shifted. Shift both, and look at the hands and at the score."
     view.locator("[data-trait=shift]").fill("100")
@@ -211,8 +188,8 @@ def test_shifted_together_the_hands_turn_and_the_score_stays(shown):
     assert assert_shows(view, expected)["title"] != after["title"]
 
 
-def test_the_widest_case(shown):
-    view, expected = shown(1), widest()
+def test_the_widest_case(show):
+    view, expected = show(1), widest()
     assert_shows(view, expected)
     slider = view.locator("[data-trait=base]")
     assert slider.get_attribute("aria-valuetext") == "500,000"
@@ -223,8 +200,8 @@ def test_the_widest_case(shown):
 
 
 @pytest.mark.parametrize(("name", "right"), [("index", True), ("wrong", False)])
-def test_a_wrong_number_is_noticed(shown, name, right):
-    view = shown(name=name)
+def test_a_wrong_number_is_noticed(show, name, right):
+    view = show(name=name)
     if right:
         assert_shows(view, explorer())
     else:
@@ -236,8 +213,8 @@ def test_a_wrong_number_is_noticed(shown, name, right):
 # -----------------------------------------------------------------------------------------
 
 
-def test_the_arc_joins_the_hands_the_shorter_way(shown):
-    view = shown()
+def test_the_arc_joins_the_hands_the_shorter_way(show):
+    view = show()
     arcs = """all => all.map(arc => {
       const middle = arc.getPointAtLength(arc.getTotalLength() / 2);
       return [arc.getTotalLength(), Math.hypot(middle.x, middle.y)];
@@ -253,8 +230,8 @@ def test_the_arc_joins_the_hands_the_shorter_way(shown):
         np.testing.assert_allclose(found[:, 1], 15, rtol=0, atol=0.1)  # around the middle of the clock
 
 
-def test_a_burst_of_changes_is_drawn_once_and_announced(shown):
-    view, expected = shown(), explorer()
+def test_a_burst_of_changes_is_drawn_once_and_announced(show):
+    view, expected = show(), explorer()
     drawn = view.evaluate(
         """async (view) => {
           const slider = view.querySelector("[data-trait=shift]");
@@ -284,10 +261,10 @@ def test_a_burst_of_changes_is_drawn_once_and_announced(shown):
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_it_fits_and_can_be_hit(shown, width):
+def test_it_fits_and_can_be_hit(show, width):
     touch = width < 500
     for place in (0, 1):
-        view = shown(place, width=width, **(PHONE if touch else {}))
+        view = show(place, width=width, **(PHONE if touch else {}))
         frames(view.page)
         assert view.page.evaluate("document.documentElement.scrollWidth") <= width
         box = view.bounding_box()
@@ -302,13 +279,13 @@ def test_it_fits_and_can_be_hit(shown, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(shown, scheme):
-    assert axe_complaints(shown(scheme=scheme, strict=False)) == []
+def test_axe_finds_nothing(show, scheme):
+    assert axe_complaints(show(scheme=scheme, strict=False)) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_forced_colours_and_reduced_motion(shown, scheme):
-    view = shown(scheme=scheme, forced_colors="active", reduced_motion="reduce")
+def test_forced_colours_and_reduced_motion(show, scheme):
+    view = show(scheme=scheme, forced_colors="active", reduced_motion="reduce")
     colour = "(node, name) => getComputedStyle(node)[name]"
     background = view.evaluate(colour, "backgroundColor")
     for part, name in (

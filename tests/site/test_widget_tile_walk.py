@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator
 
 from attnlab.widgets import TileWalk
 from tests.site.widget_use import (
@@ -20,7 +19,6 @@ from tests.site.widget_use import (
     frames,
     host_at,
     press,
-    showing,
     spoil,
     taken_away,
 )
@@ -43,30 +41,9 @@ def largest() -> TileWalk:
 
 
 @pytest.fixture(scope="module")
-def url(
-    build_book: Callable[..., Any],
-    make_notebook: Callable[..., str],
-    serve_folder: Callable[[Path], str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> str:
+def url(widget_book: Callable[..., str]) -> str:
     """Address of a book with both widgets on its first page; ``wrong.html`` is a copy with wrong numbers."""
-    pages = {"index.ipynb": showing([walk(), largest()], make_notebook)}
-    book = build_book(tmp_path_factory.mktemp("tiles"), pages)
-    assert book.code == 0, book.said
-    (book.html / "wrong.html").write_text(
-        spoil(book.page("index"), "values", lambda number: number + 1e-3), encoding="utf-8"
-    )
-    return serve_folder(book.html)
-
-
-@pytest.fixture
-def shown(url: str, open_url: Callable[..., Page]) -> Callable[..., Locator]:
-    """Function that opens the page and gives one of its widgets."""
-
-    def show(number: int = 0, name: str = "index", **options: Any) -> Locator:
-        return host_at(open_url(f"{url}{name}.html", **options), number).locator(".attnlab-widget")
-
-    return show
+    return widget_book([walk(), largest()], wrong=spoil("values", lambda number: number + 1e-3))
 
 
 SHOWN = """view => ({
@@ -130,8 +107,8 @@ def assert_shows(view: Locator, expected: TileWalk) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_by_keyboard_alone(shown, scheme):
-    view, expected = shown(scheme=scheme), walk()
+def test_by_keyboard_alone(show, scheme):
+    view, expected = show(scheme=scheme), walk()
     page = view.page
     assert_shows(view, expected)
     view.locator("[data-trait=query_tile]").focus()
@@ -170,10 +147,10 @@ def test_by_keyboard_alone(shown, scheme):
     np.testing.assert_allclose(table, wanted, rtol=0, atol=0.00501)
 
 
-def test_by_pointer_and_by_touch(shown):
+def test_by_pointer_and_by_touch(show):
     for view, press_at in (
-        (shown(), lambda view, *place: view.page.mouse.click(*place)),
-        (shown(width=390, **PHONE), lambda view, *place: view.page.touchscreen.tap(*place)),
+        (show(), lambda view, *place: view.page.mouse.click(*place)),
+        (show(width=390, **PHONE), lambda view, *place: view.page.touchscreen.tap(*place)),
     ):
         expected = walk()
         for text, step in (("Take the next tile", 3), ("Back one tile", 2), ("Begin again", 0)):
@@ -188,8 +165,8 @@ def test_by_pointer_and_by_touch(shown):
         assert_shows(view, expected)
 
 
-def test_every_step_of_the_walk(shown):
-    view, expected = shown(), walk()
+def test_every_step_of_the_walk(show):
+    view, expected = show(), walk()
     view.get_by_text("Begin again").click()
     for step in range(len(expected.tiles()) + 1):
         if step:
@@ -198,8 +175,8 @@ def test_every_step_of_the_walk(shown):
         assert_shows(view, expected)
 
 
-def test_the_end_does_not_depend_on_the_tiles(shown):
-    view, expected = shown(), walk()
+def test_the_end_does_not_depend_on_the_tiles(show):
+    view, expected = show(), walk()
     ends = []
     for query_tile, key_tile in ((1, 1), (6, 8), (4, 5)):
         view.locator("[data-trait=query_tile]").fill(str(query_tile))
@@ -212,8 +189,8 @@ def test_the_end_does_not_depend_on_the_tiles(shown):
     assert [row[:3] for row in ends[0]] == [row[:3] for row in ends[1]] == [row[:3] for row in ends[2]]
 
 
-def test_the_largest_case(shown):
-    view, expected = shown(1), largest()
+def test_the_largest_case(show):
+    view, expected = show(1), largest()
     assert_shows(view, expected)
     view.get_by_text("Back one tile").click()
     expected.step = len(expected.tiles()) - 1
@@ -221,8 +198,8 @@ def test_the_largest_case(shown):
 
 
 @pytest.mark.parametrize(("name", "right"), [("index", True), ("wrong", False)])
-def test_a_wrong_number_is_noticed(shown, name, right):
-    view = shown(name=name)
+def test_a_wrong_number_is_noticed(show, name, right):
+    view = show(name=name)
     if right:
         assert_shows(view, walk())
     else:
@@ -234,8 +211,8 @@ def test_a_wrong_number_is_noticed(shown, name, right):
 # -----------------------------------------------------------------------------------------
 
 
-def test_a_step_is_announced(shown):
-    view, expected = shown(), walk()
+def test_a_step_is_announced(show):
+    view, expected = show(), walk()
     view.get_by_text("Take the next tile").click()
     expected.step = 3
     shown_now = assert_shows(view, expected)
@@ -245,10 +222,10 @@ def test_a_step_is_announced(shown):
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_it_fits_and_can_be_hit(shown, width):
+def test_it_fits_and_can_be_hit(show, width):
     touch = width < 500
     for place in (0, 1):
-        view = shown(place, width=width, **(PHONE if touch else {}))
+        view = show(place, width=width, **(PHONE if touch else {}))
         frames(view.page)
         assert view.page.evaluate("document.documentElement.scrollWidth") <= width
         box = view.bounding_box()
@@ -261,17 +238,20 @@ def test_it_fits_and_can_be_hit(shown, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(shown, scheme):
-    assert axe_complaints(shown(scheme=scheme, strict=False)) == []
+def test_axe_finds_nothing(show, scheme):
+    assert axe_complaints(show(scheme=scheme, strict=False)) == []
 
 
-def test_forced_colours_tell_the_tile_at_hand(shown):
-    view = shown(forced_colors="active", reduced_motion="reduce")
+def test_forced_colours_tell_the_tile_at_hand(show):
+    view = show(forced_colors="active", reduced_motion="reduce")
     colour = "node => getComputedStyle(node).borderTopColor"
     style = "node => getComputedStyle(node).borderTopStyle"
     cells = {state: view.locator(f"[data-state={state}]").first for state in ("here", "done", "ahead")}
     assert cells["here"].evaluate(colour) != cells["ahead"].evaluate(colour)
     assert cells["done"].evaluate(style) != cells["ahead"].evaluate(style)
+    view.get_by_text("Back one tile").click()  # the tile with the largest score of its rows
+    ink = "node => getComputedStyle(node).color"
+    assert view.locator(".attnlab-on-dark").first.evaluate(ink) == cells["ahead"].evaluate(ink)
 
 
 def test_nothing_listens_once_it_is_taken_away(url, open_url):

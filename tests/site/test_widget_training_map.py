@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import shutil
-
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from ipywidgets.embed import dependency_state
 
 from attnlab.widgets import TrainingMap
-from tests.site.widget_use import centre, focused, frames, host_at, press
+from tests.site.widget_use import centre, focused, frames, press, swap
 
 pytestmark = pytest.mark.browser
 
-STATE = "application/vnd.jupyter.widget-state+json"
-VIEW = "application/vnd.jupyter.widget-view+json"
 DEPTHS, RATES = [1, 2, 4, 6, 12], [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05]
 
 
@@ -32,32 +25,11 @@ def training_map():
 
 
 @pytest.fixture(scope="module")
-def url(build_book, make_notebook, serve_folder, tmp_path_factory):
-    """Address of a book with the widget on its first page, and beside it a copy with wrong numbers."""
-    widget = training_map()
-    data = {VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}
-    output = {"output_type": "display_data", "data": data, "metadata": {}}
-    cells = [{"cell_type": "markdown", "source": "# A map"}]
-    content = json.loads(make_notebook(*cells, {"cell_type": "code", "source": "show", "outputs": [output]}))
-    state = dependency_state([widget], drop_defaults=False)
-    content["metadata"]["widgets"] = {STATE: {"version_major": 2, "version_minor": 0, "state": state}}
-    book = build_book(tmp_path_factory.mktemp("map"), {"start.ipynb": json.dumps(content)})
-    assert book.code == 0, book.said
-    shutil.copyfile(book.html / "start.html", book.html / "right.html")
-    sent = base64.b64encode(widget.curves).decode()
-    spoilt = base64.b64encode(bytes(n + 2 if n < 250 else n for n in widget.curves)).decode()
-    page = book.page("start")
-    assert sent in page
-    (book.html / "wrong.html").write_text(page.replace(sent, spoilt), encoding="utf-8")
-    return serve_folder(book.html)
-
-
-@pytest.fixture
-def shown(url, open_url):
-    def show(name="right", **options):
-        return host_at(open_url(f"{url}{name}.html", **options), 0).locator(".attnlab-widget")
-
-    return show
+def url(widget_book):
+    """Address of a book with the widget on its first page; ``wrong.html`` is a copy with wrong numbers."""
+    curves = training_map().curves
+    other = bytes(n + 2 if n < 250 else n for n in curves)
+    return widget_book([training_map()], wrong=swap(curves, other))
 
 
 def cell(view, row, column):
@@ -79,7 +51,8 @@ def expected_names(widget):
         for column, rate in enumerate(RATES):
             final = finals[row, column]
             loss = f"{final:.2f}" if np.isfinite(final) else "not finite"
-            text = f"{depth} layers, rate {rate}: last loss {loss}, {said[outcomes[row][column]]}"
+            layers = "1 layer" if depth == 1 else f"{depth} layers"
+            text = f"{layers}, rate {rate}: last loss {loss}, {said[outcomes[row][column]]}"
             found[f"{row} {column}"] = text
     return found
 
@@ -101,12 +74,12 @@ def same(shown_names, expected):
     return shown_names.keys() == expected.keys()
 
 
-def test_the_map_shows_what_python_computes_for_each_choice(shown):
-    view, widget = shown(), training_map()
+def test_the_map_shows_what_python_computes_for_each_choice(show):
+    view, widget = show(), training_map()
     for norm in ("post", "pre"):
         for warm in (False, True):
             view.locator("select").select_option(norm)
-            view.get_by_label("warm-up").set_checked(warm)
+            view.get_by_label("Warm-up").set_checked(warm)
             frames(view.page)
             widget.norm, widget.warmup = norm, warm
             assert same(names(view), expected_names(widget))
@@ -118,8 +91,8 @@ def table(view, number):
     return rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
 
 
-def test_both_curves_stand_in_the_table(shown):
-    view, widget = shown(), training_map()
+def test_both_curves_stand_in_the_table(show):
+    view, widget = show(), training_map()
     for summary in view.locator("summary").all():
         summary.click()
     cell(view, 4, 5).click()
@@ -133,18 +106,16 @@ def test_both_curves_stand_in_the_table(shown):
     assert table(view, 0)[3][5] == "1.61 (no better than a guess)"
 
 
-def test_a_page_with_wrong_numbers_is_found_out(shown):
-    assert not same(names(shown("wrong")), expected_names(training_map()))
+def test_a_page_with_wrong_numbers_is_found_out(show):
+    assert not same(names(show(0, "wrong")), expected_names(training_map()))
 
 
-def test_a_cell_is_chosen_by_pointer_by_drag_and_by_finger(shown):
-    view = shown()
+def test_a_cell_is_chosen_by_pointer_by_drag_and_by_finger(show):
+    view = show()
     cell(view, 0, 0).click()
     frames(view.page)
     assert (
-        view.get_by_role("radio", checked=True)
-        .get_attribute("aria-label")
-        .startswith("1 layers, rate 0.0005")
+        view.get_by_role("radio", checked=True).get_attribute("aria-label").startswith("1 layer, rate 0.0005")
     )
     view.page.mouse.move(*centre(cell(view, 1, 1)))
     view.page.mouse.down()
@@ -152,14 +123,14 @@ def test_a_cell_is_chosen_by_pointer_by_drag_and_by_finger(shown):
     view.page.mouse.up()
     frames(view.page)
     assert cell(view, 2, 3).get_attribute("aria-checked") == "true"
-    touched = shown(width=390, has_touch=True, is_mobile=True)
+    touched = show(width=390, has_touch=True, is_mobile=True)
     cell(touched, 4, 6).tap()
     frames(touched.page)
     assert cell(touched, 4, 6).get_attribute("aria-checked") == "true"
 
 
-def test_the_keyboard_reaches_all_and_the_choice_is_announced(shown):
-    view = shown()
+def test_the_keyboard_reaches_all_and_the_choice_is_announced(show):
+    view = show()
     view.locator("select").focus()
     press(view.page, "Tab")
     assert focused(view.page) == "input"
@@ -178,8 +149,8 @@ def test_the_keyboard_reaches_all_and_the_choice_is_announced(shown):
     assert focused(view.page) == "summary"
 
 
-def test_a_burst_of_choices_is_drawn_once(shown):
-    view = shown()
+def test_a_burst_of_choices_is_drawn_once(show):
+    view = show()
     drawn = view.evaluate(
         """async (view) => {
           const frame = () => new Promise(requestAnimationFrame);
@@ -197,8 +168,8 @@ def test_a_burst_of_choices_is_drawn_once(shown):
     assert cell(view, 1, 6).get_attribute("aria-checked") == "true"
 
 
-def test_what_became_of_a_run_is_not_told_by_colour_alone(shown):
-    view = shown()
+def test_what_became_of_a_run_is_not_told_by_colour_alone(show):
+    view = show()
     assert cell(view, 3, 4).inner_text().split() == ["=", "1.61"]
     assert cell(view, 4, 4).inner_text().split() == ["×", "2.40"]
     assert cell(view, 4, 5).inner_text().split() == ["×"]
@@ -208,8 +179,8 @@ def test_what_became_of_a_run_is_not_told_by_colour_alone(shown):
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_it_fits(shown, width):
-    view = shown(width=width)
+def test_it_fits(show, width):
+    view = show(width=width)
     frames(view.page)
     assert view.page.evaluate("document.documentElement.scrollWidth") <= width
     for row, column in ((0, 0), (4, 6)):
@@ -220,8 +191,8 @@ def test_it_fits(shown, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(shown, scheme):
-    view = shown(scheme=scheme)
+def test_axe_finds_nothing(show, scheme):
+    view = show(scheme=scheme)
     for summary in view.locator("summary").all():
         summary.click()
     view.page.evaluate("document.querySelector('meta[http-equiv]')?.remove()")
@@ -229,8 +200,8 @@ def test_axe_finds_nothing(shown, scheme):
     assert [(found["id"], found["nodes"][0]["html"]) for found in violations] == []
 
 
-def test_forced_colours_and_reduced_motion(shown):
-    view = shown(forced_colors="active", reduced_motion="reduce")
+def test_forced_colours_and_reduced_motion(show):
+    view = show(forced_colors="active", reduced_motion="reduce")
     background = view.evaluate("node => getComputedStyle(node).backgroundColor")
     strokes = view.locator("path.attnlab-curve").evaluate_all(
         "all => all.map(at => getComputedStyle(at).stroke)"
@@ -240,8 +211,8 @@ def test_forced_colours_and_reduced_motion(shown):
     assert view.evaluate("view => view.getAnimations({ subtree: true }).length") == 0
 
 
-def test_nothing_listens_once_it_is_taken_away(shown):
-    view = shown()
+def test_nothing_listens_once_it_is_taken_away(show):
+    view = show()
     before, after, left = view.page.evaluate(
         """async () => {
           const host = attnlabHost;

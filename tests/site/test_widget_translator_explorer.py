@@ -452,6 +452,9 @@ def test_by_keyboard_alone(shown, scheme):
     view.locator("[data-trait=language]").focus()
     press(page, "Tab", "Enter")
     finished(view)
+    assert focused(page, "at.className") == "attnlab-body"  # the button that had it is gone
+    spoken = view.locator("[aria-live=polite]")
+    spoken.get_by_text(f"Translation: {expected.translation()}.").wait_for(state="attached")
     view.locator("[data-trait=text]").focus()
     press(page, "Shift+Tab", "Tab")
     assert focused(page) == "text"
@@ -466,7 +469,6 @@ def test_by_keyboard_alone(shown, scheme):
     assert focused(page, "at.getAttribute('aria-label')") == "Step back"
     press(page, "Enter")
     assert int(data(view)["word"]) == 0
-    spoken = view.locator("[aria-live=polite]")
     spoken.get_by_text("Word 1 of 8, mercredi").wait_for(state="attached")
     assert f"Translation: {expected.translation()}." in spoken.text_content()
     view.locator("summary").focus()

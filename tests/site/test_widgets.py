@@ -158,7 +158,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_text(page, encoding="utf-8")
         if name == "index":
             (folder / "html" / "wrong.html").write_text(
-                spoil(page, "query|curves", lambda number: 0.999 * number + 1e-3), encoding="utf-8"
+                spoil("query|curves", lambda number: 0.999 * number + 1e-3)(page), encoding="utf-8"
             )
     return folder
 

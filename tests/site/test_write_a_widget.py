@@ -7,16 +7,14 @@ import sys
 
 import numpy as np
 import pytest
-from ipywidgets.embed import dependency_state, embed_data
 
 from tests.site.conftest import ROOT
-from tests.site.widget_use import frames, host_at, said, spoil
+from tests.site.widget_use import axe_complaints, focused, frames, press, said, spoil
 
 PAGE = ROOT / "book" / "pages" / "write_a_widget.md"
 NAME = re.compile(r"^(?:#|//|/\*) (temperature_bars/[\w.]+)(?: \*/)?$")
-SCORES = [2.0, -1.0, 0.5, 1.9]
-STATE = "application/vnd.jupyter.widget-state+json"
-VIEW = "application/vnd.jupyter.widget-view+json"
+QUERIES, KEYS = ["it", "<b>was</b>"], ["the", "cat", "sat", "down"]
+SCORES = [[2.0, -1.0, 0.5, 1.9], [0.3, 1.2, -2.0, 0.0]]
 
 
 def files_of_the_page():
@@ -35,7 +33,8 @@ def bars(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     files = files_of_the_page()
     assert sorted(files) == [
-        f"temperature_bars/{name}" for name in ("__init__.py", "temperature_bars.css", "temperature_bars.js")
+        f"temperature_bars/{name}"
+        for name in ("__init__.py", "matrix.js", "temperature_bars.css", "temperature_bars.js")
     ]
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -51,69 +50,94 @@ def bars(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def book(bars, tmp_path_factory, build_book, make_notebook):
-    """A page with the widget and nothing else."""
-    widget = bars(SCORES)
-    data = embed_data(views=[widget], state=dependency_state([widget], drop_defaults=False))
-    [view] = data["view_specs"]
-    shown = {VIEW: view, "text/plain": repr(widget)}
-    cell = {
-        "cell_type": "code",
-        "source": "TemperatureBars(scores)",
-        "outputs": [{"output_type": "display_data", "data": shown, "metadata": {}}],
-    }
-    notebook = json.loads(make_notebook({"cell_type": "markdown", "source": "# Temperature"}, cell))
-    notebook["metadata"]["widgets"] = {STATE: data["manager_state"]}
-    return build_book(
-        tmp_path_factory.mktemp("book"), {"start.md": "# Start\n", "page.ipynb": json.dumps(notebook)}
-    )
+def url(bars, widget_book):
+    """Address of a book with the widget on its first page; ``wrong.html`` is a copy with a wrong number."""
+    return widget_book([bars(SCORES, QUERIES, KEYS)], wrong=spoil("scores", lambda number: number + 1))
 
 
 def test_the_class_computes_a_softmax_and_refuses_what_it_says(bars):
-    widget = bars(SCORES, temperature=2.0)
+    widget = bars(SCORES, QUERIES, KEYS, temperature=2.0)
     expected = np.exp(np.array(SCORES) / 2)
-    np.testing.assert_allclose(widget.weights(), expected / expected.sum(), rtol=1e-6)
-    assert repr(widget) == "TemperatureBars(4 keys, temperature 2)"
-    with pytest.raises(ValueError, match="temperature: expected 0.1 to 5, got 9"):
-        widget.temperature = 9
-    with pytest.raises(
-        ValueError, match=r"scores: expected shape \(keys,\) with at least two keys, got \(1,\)"
+    np.testing.assert_allclose(widget.weights(), expected / expected.sum(1, keepdims=True), rtol=1e-6)
+    assert repr(widget) == "TemperatureBars(2 queries, 4 keys, temperature 2)"
+    for name, value, limits in (
+        ("temperature", 9, "0.1 to 5"),
+        ("row", 2, "0 to 1"),
+        ("column", -1, "0 to 3"),
     ):
-        bars([1.0])
+        with pytest.raises(ValueError, match=f"{name}: expected {limits}, got {value}"):
+            setattr(widget, name, value)
+    for scores, keys in ((SCORES[0], KEYS), (np.zeros((2, 9)), "ninewords")):
+        shape = re.escape(f"(queries, keys) = (2, {len(keys)}), 8 at most, got {np.shape(scores)}")
+        with pytest.raises(ValueError, match=f"scores: expected {shape}"):
+            bars(scores, QUERIES, keys)
     with pytest.raises(TypeError, match="scores: expected a tensor or an array of real numbers"):
-        bars("words")
+        bars("words", QUERIES, KEYS)
 
 
-def shown(host):
-    return json.loads(host.locator(".attnlab-widget").get_attribute("data-weights"))
+def shown(view):
+    return json.loads(view.get_attribute("data-weights"))
+
+
+def assert_shows(view, expected):
+    """The matrix, its labels, the chosen row's bars and the table, against Python."""
+    frames(view.page)
+    weights = expected.weights()
+    np.testing.assert_allclose(shown(view), weights, atol=1e-12)
+    heads = ["queries ↓", "keys →", "", *KEYS, *QUERIES]
+    assert view.locator(".attnlab-map-head").all_text_contents() == heads
+    cells = view.get_by_role("radio")
+    digits = [f"{weight:.2f}" for weight in weights.ravel()]
+    assert cells.all_text_contents() == digits
+    names = [f"{query} to {key}: weight " for query in QUERIES for key in KEYS]
+    labels = cells.evaluate_all("all => all.map(cell => cell.getAttribute('aria-label'))")
+    assert labels == [name + number for name, number in zip(names, digits, strict=True)]
+    chosen = cells.evaluate_all("all => all.findIndex(cell => cell.matches('[aria-checked=true]'))")
+    assert chosen == expected.row * len(KEYS) + expected.column
+    assert view.locator(".attnlab-title").inner_text() == QUERIES[expected.row]
+    row = digits[expected.row * len(KEYS) :][: len(KEYS)]
+    assert view.locator(".attnlab-bars li").all_text_contents() == [
+        key + number for key, number in zip(KEYS, row, strict=True)
+    ]
+    assert view.locator(".attnlab-marked .attnlab-bar-name").inner_text() == KEYS[expected.column]
 
 
 @pytest.mark.browser
-def test_the_page_shows_what_python_computes_by_keyboard_too(bars, book, serve_folder, open_url):
-    assert book.code == 0, book.said
-    page = open_url(f"{serve_folder(book.html)}page.html")
-    host = host_at(page, 0)
-    np.testing.assert_allclose(shown(host), bars(SCORES).weights(), atol=1e-12)
-    host.locator("input[type=range]").focus()
-    for _ in range(5):
-        page.keyboard.press("ArrowRight")
-    frames(page)
-    np.testing.assert_allclose(shown(host), bars(SCORES, temperature=1.5).weights(), atol=1e-12)
-    assert host.locator("output").inner_text() == "1.5"
-    said(host, "Temperature 1.5: key 1")
-    host.locator("summary").click()
-    host.locator("tbody tr").first.wait_for()  # the table is filled when it opens
-    cells = host.locator("tbody tr").first.locator("th, td").all_inner_texts()
-    assert cells == ["1", "2", f"{bars(SCORES, temperature=1.5).weights()[0]:.4f}"]
+def test_the_page_shows_what_python_computes_by_keyboard_too(bars, show):
+    view = show(width=320)
+    page = view.page
+    expected = bars(SCORES, QUERIES, KEYS)
+    assert_shows(view, expected)
+    view.locator("input[type=range]").focus()
+    press(page, *["ArrowRight"] * 5)
+    expected.temperature = 1.5
+    assert_shows(view, expected)
+    assert view.locator("output").inner_text() == "1.5"
+    press(page, "Tab", "ArrowDown", "ArrowDown", "End", "ArrowLeft")
+    expected.row, expected.column = 1, 2
+    assert_shows(view, expected)
+    assert focused(page, "at.getAttribute('aria-label')").startswith("<b>was</b> to sat: weight 0.0")
+    said(view, "Temperature 1.5, <b>was</b> to sat: weight 0.0")
+    view.get_by_role("radio").nth(1).click()
+    expected.row, expected.column = 0, 1
+    assert_shows(view, expected)
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    view.locator("summary").click()
+    view.locator("tbody tr").first.wait_for()  # the table is filled when it opens
+    cells = view.locator("tbody tr").first.locator("th, td").all_inner_texts()
+    assert cells == ["it", *(f"{weight:.4f}" for weight in expected.weights()[0])]
 
 
 @pytest.mark.browser
-def test_a_spoilt_number_is_noticed(bars, book, serve_folder, open_url, tmp_path):
-    text = spoil(book.page("page"), "scores", lambda number: number + 1)
-    (book.html / "spoilt.html").write_text(text, encoding="utf-8")
-    page = open_url(f"{serve_folder(book.html)}spoilt.html")
-    difference = np.abs(np.array(shown(host_at(page, 0))) - bars(SCORES).weights())
-    assert difference.max() > 0.01
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(show, scheme):
+    assert axe_complaints(show(scheme=scheme, strict=False)) == []
+
+
+@pytest.mark.browser
+def test_a_wrong_number_is_noticed(bars, show):
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        assert_shows(show(0, "wrong"), bars(SCORES, QUERIES, KEYS))
 
 
 def test_the_page_is_linked_from_contributing():

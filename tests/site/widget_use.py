@@ -19,18 +19,33 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 
 
-def spoil(page: str, paths: str, change: Callable[[float], float]) -> str:
-    """The same page with the second number of each buffer changed, as a mistake in the browser would.
+def spoil(paths: str, change: Callable[[float], float]) -> Callable[[str], str]:
+    """Function that changes the second number of each buffer in a page, as a mistake in the browser would.
 
     ``paths`` is a pattern for the names of the buffers.
     """
-    changed = page
-    for data in re.findall(rf'"data":"([^"]+)","encoding":"base64","path":\["(?:{paths})"\]', page):
-        numbers = np.frombuffer(base64.b64decode(data), "<f4").copy()
-        numbers[1] = change(numbers[1])
-        changed = changed.replace(data, base64.b64encode(numbers.tobytes()).decode())
-    assert changed != page
-    return changed
+
+    def spoilt(page: str) -> str:
+        changed = page
+        for data in re.findall(rf'"data":"([^"]+)","encoding":"base64","path":\["(?:{paths})"\]', page):
+            numbers = np.frombuffer(base64.b64decode(data), "<f4").copy()
+            numbers[1] = change(numbers[1])
+            changed = changed.replace(data, base64.b64encode(numbers.tobytes()).decode())
+        assert changed != page
+        return changed
+
+    return spoilt
+
+
+def swap(sent: bytes, other: bytes) -> Callable[[str], str]:
+    """Function that puts other bytes into a page, where those stand that a widget sent."""
+    before, after = (base64.b64encode(part).decode() for part in (sent, other))
+
+    def swapped(page: str) -> str:
+        assert before in page
+        return page.replace(before, after)
+
+    return swapped
 
 
 def host_at(page: Page, place: int) -> Locator:

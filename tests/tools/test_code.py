@@ -20,6 +20,7 @@ class C:
 
 
 claim("twice", f(1), at_least=1.5)
+picture = plots.show(plots.lines(x, f(x), roles={"f": "a"}, alt="A line."), alt=word("One."))
 '''
 
 
@@ -32,6 +33,9 @@ claim("twice", f(1), at_least=1.5)
         ("  # (T,)", "  # the same shape"),
         ("\n\n\n", "\n"),
         ("at_least=1.5", "at_least=1.2"),
+        ('roles={"f": "a"}', 'roles=dict(f="b")'),
+        ('alt="A line."', 'alt="A line "\n    "that rises."'),
+        ('word("One.")', 'plots.word("One.", alt="Two.")'),
     ],
 )
 def test_words_and_bounds_move_no_number(there, other):
@@ -47,6 +51,8 @@ def test_words_and_bounds_move_no_number(there, other):
         ("    return 2 * x", '    return 2 * x\n    "not a docstring"'),
         ("f(1)", "f(2)"),
         ("import torch", "import torch as t"),
+        ("lines(x, f(x)", "lines(x, f(2 * x)"),
+        ("plots.lines", "other.lines"),
     ],
 )
 def test_code_counts(there, other):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tools.notebooks.evidence import Evidence
+from tools.notebooks.evidence import Evidence, _said
 
 HEAD = "book/lessons/01_back.py"
 RANGE = "Over [[score:seeds]] seeds [[score:range:.0%]], in short"
@@ -32,6 +32,15 @@ def test_the_page_lists_every_claim(measured):
     assert "## 1. Looking back" in page and "[The notebook](01_back.ipynb). Measured on 2" in page
     assert "| `score` | at least 0.1, at most 0.9 | 3 | 0.1751 | 0.3001 | 0.4251 |" in page
     assert "| `n` | exactly 4 | 3 | 4 | 4 | 4 |" in page.replace("equals 4", "exactly 4")
+
+
+def test_counts_stand_in_full_and_no_line_breaks_at_a_minus():
+    assert [_said(value) for value in (42000, 44.0, -0.20833, 2.3842e-7)] == [
+        "42000",
+        "44",
+        "\u22120.2083",
+        "2.384e\u221207",
+    ]
 
 
 def test_a_later_cell_a_comment_or_a_looser_bound_leaves_it_good(measured, quick):

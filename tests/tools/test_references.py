@@ -15,7 +15,7 @@ BIB = r"""
   volume = {9}, number = {8}, pages = {1735--1780}, year = {1997}, doi = {10.1/x<1>}}
 @article{b2014, author = {Cho, K. and van Merri{\"e}nboer, B. and Bengio, Y.}, title = {One},
   year = {2014}, eprint = {1.2}}
-@inproceedings{c2014, author = {Cho, K. and Other, A. and Third, B.}, title = {Two},
+@inproceedings{c2014, author = {Cho, K. and Other, A. and others}, title = {Two},
   booktitle = {EMNLP}, year = {2014}}
 @misc{d1990, author = {Elman, Jeff}, title = {Time}, year = {1990}, url = {https://example.org/t}}
 """
@@ -42,6 +42,7 @@ def test_values(fill):
         "[[a:.2f]] [[a:.0%]] [[a:.1%]] [[b]] [[c[x]:.1f]] [[c[d_k=4]]] [[d[1]]] [[=0.1]]", values
     ) == ("0.18 18% 17.5% 3 1.3 2 2 0.1")
     assert fill("[[m:+.1f]] [[z:.1f]] [[b:,]]", values) == "\u22122.0 0.0 3"
+    assert fill("[[n:.1g]] [[z:.1g]] [[n:.0e]]", {"n": 0.0, "z": -0.0}) == "0 0 0"
 
 
 def test_ranges_over_seeds(fill):
@@ -125,6 +126,7 @@ def test_the_page_of_references(library):
         "Sepp Hochreiter, Jürgen Schmidhuber. *Long LSTM*. NC 9(8), 1735\u20131780. [doi:10.1/x<1>](https://doi.org/10.1/x%3C1%3E)"
         in page
     )
+    assert "K. Cho, A. Other and others. *Two*." in page
     assert "Cited in [One](01_x.ipynb), [Two](02_x.ipynb)." in page and "<https://example.org/t>" in page
 
 

@@ -139,3 +139,18 @@ def luminance(colour):
 def test_every_colour_stands_out_from_the_page(role):
     contrast = 1.05 / (luminance(plots.COLOURS[role]) + 0.05)
     assert contrast >= 4.5, f"{role}: {contrast:.2f}"
+
+
+@pytest.mark.parametrize(("series", "end"), [([0.5, 0.5, 3.0], "right"), ([3.0, 0.5, 0.5], "left")])
+def test_the_name_of_a_guide_stands_where_no_line_runs(series, end):
+    picture = plots.lines(
+        [0, 5, 10],
+        {"loss": series},
+        x="steps",
+        y="loss",
+        guides={"guessing": 0.45},
+        marks=False,
+        alt="A line.",
+    )
+    [name] = [text for text in picture.figure.axes[0].texts if text.get_text() == "guessing"]
+    assert name.get_horizontalalignment() == end

@@ -48,8 +48,11 @@ def test_a_set_has_its_own_share_and_the_map_of_its_heads_of_layer_1(heads_on):
     np.testing.assert_allclose(widget.weights(), expected, rtol=0, atol=0.5001 / 255)
     on_it = [sum(expected[t][j] for j in places) for t, places in STRIPE.items()]
     assert widget.stripe() == pytest.approx(sum(on_it) / 4, abs=1 / 255)
-    another = widget.weights(0b10101, 0)
-    np.testing.assert_allclose(another, maps()[0b01, 0], rtol=0, atol=0.5001 / 255)
+    another, other_maps = 0b10100, maps()[0b00, 0]
+    assert widget.accuracy(another) == shares().astype("<f4")[another]
+    np.testing.assert_allclose(widget.weights(another, 0), other_maps, rtol=0, atol=0.5001 / 255)
+    on_it = [sum(other_maps[t][j] for j in places) for t, places in STRIPE.items()]
+    assert widget.stripe(another, 0) == pytest.approx(sum(on_it) / 4, abs=1 / 255)
 
 
 def test_all_heads_are_on_at_first():

@@ -173,12 +173,19 @@ def _describe(entry: Entry) -> str:
     pages = f", {fields['pages'].replace('--', chr(0x2013))}" if "pages" in fields else ""
     title = f"*{fields.get('title', entry.key)}*."
     parts = [
-        f"{', '.join(people)}." if people else "",
+        f"{_listed(people)}." if people else "",
         title,
         f"{venue}{volume}{pages}." if venue else "",
         _link(entry),
     ]
     return " ".join(part for part in parts if part)
+
+
+def _listed(people: list[str]) -> str:
+    """Return names with commas; BibTeX's ``others`` stands for those who are not named."""
+    if people[-1] == "others":
+        return f"{', '.join(people[:-1])} and others"
+    return ", ".join(people)
 
 
 def _link(entry: Entry) -> str:

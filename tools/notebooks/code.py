@@ -43,7 +43,10 @@ def calls(tree: ast.Module, name: str | None = None) -> list[ast.Call]:
 
 
 def essence(source: str) -> str:
-    """Return code without comments, blank lines, docstrings and bounds of claims: what can move a number."""
+    """Return code that can move a number.
+
+    Left out are comments, blank lines, docstrings, bounds of claims, and what figures say and how they look.
+    """
     source = _without_words(source)
     lines = source.split("\n")
     try:
@@ -57,19 +60,37 @@ def essence(source: str) -> str:
 
 
 def _without_words(source: str) -> str:
-    """Cut bounds of claims and docstrings out of a source, the last one first, so that places stay right."""
+    """Cut what says or draws something out of a source, the last part first, so that places stay right."""
     try:
         with _PARSING:
             tree = ast.parse(source)
     except SyntaxError:
         return source  # a magic: places in it are not those of the tree
     lines = source.encode().split(b"\n")
-    parts = [keyword for call in calls(tree, "claim") for keyword in call.keywords] + _docstrings(tree)
-    for part in sorted(parts, key=lambda part: (part.lineno, part.col_offset), reverse=True):
+    shown = [call for call in calls(tree) if called(call) == "claim" or _draws(call)]
+    parts = [keyword for call in shown for keyword in call.keywords] + _docstrings(tree)
+    outer: list[ast.keyword | ast.stmt] = []
+    for part in sorted(parts, key=_start):
+        if not outer or _start(part) >= _end(outer[-1]):
+            outer.append(part)  # and no part of a part
+    for part in reversed(outer):
         first, last = part.lineno - 1, (part.end_lineno or part.lineno) - 1
         rest = lines[last][part.end_col_offset :]
         lines[first : last + 1] = [lines[first][: part.col_offset] + rest]
     return b"\n".join(lines).decode()
+
+
+def _start(part: ast.keyword | ast.stmt) -> tuple[int, int]:
+    return part.lineno, part.col_offset
+
+
+def _end(part: ast.keyword | ast.stmt) -> tuple[int, int]:
+    return part.end_lineno or part.lineno, part.end_col_offset or part.col_offset
+
+
+def _draws(call: ast.Call) -> bool:
+    """Whether a call is one of the package's plotting functions, by the name that all manuscripts use."""
+    return getattr(getattr(call.func, "value", None), "id", "") == "plots"
 
 
 def _docstrings(tree: ast.Module) -> list[ast.keyword | ast.stmt]:
@@ -84,7 +105,7 @@ def _docstrings(tree: ast.Module) -> list[ast.keyword | ast.stmt]:
 
 
 def fingerprint(*sources: str) -> str:
-    """Return a digest of code that comments, docstrings and bounds do not change."""
+    """Return a digest of code that words, bounds and looks do not change, as :func:`essence` has it."""
     return digest(*map(essence, sources))
 
 
@@ -117,8 +138,7 @@ def fixed_seeds(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def pictures_without_alt(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and name of every plotting call whose picture has no text for those who cannot see it."""
     for call in calls(tree):
-        owner = getattr(call.func, "value", None)
-        if called(call) not in DRAWING or getattr(owner, "id", "") != "plots":
+        if called(call) not in DRAWING or not _draws(call):
             continue
         alt = next((keyword.value for keyword in call.keywords if keyword.arg == "alt"), None)
         empty = isinstance(alt, ast.Constant) and not str(alt.value or "").strip()

@@ -13,6 +13,7 @@ from filelock import FileLock
 from . import sources
 from .execute import Run
 from .files import read, write
+from .references import MINUS
 from .statements import Claim, Statements
 
 STORE = "notebooks/evidence.json"
@@ -145,9 +146,10 @@ def _circumstances(entry: dict[str, Any]) -> str:
 
 def _rows(claim: Claim, entry: dict[str, Any]) -> Iterator[str]:
     """Yield a row for each number of a claim."""
+    bounds = claim.words.replace("-", MINUS)  # no line breaks at a minus
     values = entry.get("claims", {}).get(claim.name, {}).get("values", [])
     if not values:
-        yield f"| `{claim.name}` | {claim.words} | 0 | | | |"
+        yield f"| `{claim.name}` | {bounds} | 0 | | | |"
         return
     first = values[0]
     parts: Iterable[Any] = [None]
@@ -158,8 +160,14 @@ def _rows(claim: Claim, entry: dict[str, Any]) -> Iterator[str]:
     for part in parts:
         numbers = [value if part is None else value[part] for value in values]
         if isinstance(numbers[0], (dict, list)):
-            yield f"| `{claim.name}[{part}]` | {claim.words} | {len(numbers)} | | | |"
+            yield f"| `{claim.name}[{part}]` | {bounds} | {len(numbers)} | | | |"
             continue
-        shown = " | ".join(f"{number:.4g}" for number in (min(numbers), median(numbers), max(numbers)))
+        shown = " | ".join(map(_said, (min(numbers), median(numbers), max(numbers))))
         name = claim.name if part is None else f"{claim.name}[{part}]"
-        yield f"| `{name}` | {claim.words} | {len(numbers)} | {shown} |"
+        yield f"| `{name}` | {bounds} | {len(numbers)} | {shown} |"
+
+
+def _said(number: float) -> str:
+    """Return a number as the table shows it: four digits, but a count in full."""
+    text = f"{number:.0f}" if float(number).is_integer() and abs(number) < 1e6 else f"{number:.4g}"
+    return text.replace("-", MINUS)

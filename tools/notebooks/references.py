@@ -67,8 +67,10 @@ def say(number: int | float, spec: str | None) -> str:
     try:
         with localcontext() as context:
             context.rounding = ROUND_HALF_UP
-            exact = Decimal(str(number)) if isinstance(number, float) else number
+            exact = Decimal(str(number) if number else 0) if isinstance(number, float) else number
             text = format(exact, spec or "")
+            if not number and "e" in (spec or ""):
+                text = "0"  # a decimal zero would bring an exponent along, 0e-1
     except ValueError:
         raise ValueError(f"bad format {spec!r}") from None
     text = re.sub(r"^-(0(\.0*)?%?)$", r"\1", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,17 @@ def _titles(entries: list[Any], depth: int = 0) -> Iterator[tuple[int, str]]:
 def _is_blank(sheet: Any) -> bool:
     """Whether a sheet shows neither text, but for its number, nor a picture."""
     return len(sheet.extract_text().strip()) <= FOOTER and not len(sheet.images)
+
+
+def sheets_of_places(data: bytes) -> dict[str, int]:
+    """On which sheet each place of a PDF stands that a link leads to, counted from 1, by the place's id."""
+    reader = PdfReader(BytesIO(data))
+    found = {}
+    for name, at in reader.named_destinations.items():
+        number = reader.get_destination_page_number(at)
+        if number is not None:
+            found[name.removeprefix("/")] = number + 1
+    return found
 
 
 def look(path: Path) -> Book:

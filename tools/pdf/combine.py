@@ -38,6 +38,12 @@ def anchor(page: str, fragment: str = "") -> str:
     return f"{page}--{fragment}" if fragment else page
 
 
+def entry(place: str, title: str) -> str:
+    """A line of the contents: a link with room for the number of its sheet, which only printing can tell."""
+    words = f"<span>{html.escape(title)}</span>"
+    return f'<a href="#{place}">{words}<span class="sheet" data-place="{place}"></span></a>'
+
+
 class Page:
     """One built page on its way into the document."""
 
@@ -130,13 +136,11 @@ def document(html_folder: Path, parts: Iterable[Part], title: str, lang: str = "
     body, listed = [], []
     for part in parts:
         slug = re.sub(r"\W+", "-", part.caption.lower()).strip("-")
-        entries = "".join(
-            f'<li><a href="#{anchor(name)}">{html.escape(pages[name].title)}</a></li>' for name in part.pages
-        )
+        entries = "".join(f"<li>{entry(anchor(name), pages[name].title)}</li>" for name in part.pages)
         if part.caption:
-            caption = html.escape(part.caption)
-            heading = f'<h1 class="part-title" id="part--{slug}">{caption}</h1>'
-            listed.append(f'<li><a href="#part--{slug}">{caption}</a><ol>{entries}</ol></li>')
+            place = f"part--{slug}"
+            heading = f'<h1 class="part-title" id="{place}">{html.escape(part.caption)}</h1>'
+            listed.append(f"<li>{entry(place, part.caption)}<ol>{entries}</ol></li>")
             # The title of a part stands on its first page, not alone on a sheet.
             body.append(f'<section class="book-part">{heading}')
         else:

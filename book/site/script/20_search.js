@@ -15,8 +15,19 @@ const asked = new URLSearchParams(location.search).get("q");
 if (asked && document.querySelector("#search-results")) {
   for (const input of document.querySelectorAll("input[name=q]")) input.value = asked;
 }
+// Sphinx's sentences speak of documents and of categories, of which there are none.
+if (typeof Documentation === "object")
+  Object.assign(Documentation.TRANSLATIONS, {
+    "Search Results": "What was found",
+    "Search finished, found ${resultCount} page(s) matching the search query.": "Pages and sections found: ${resultCount}.",
+    "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.":
+      "No page holds all these words. Try fewer words, or another spelling.",
+  });
 // What a solution page folds is not quoted below a result, nor what stands around the text of a page.
 if (typeof Search === "object") {
+  // A heading that holds what was typed stands before pages that hold its words apart.
+  const phrase = asked?.trim().toLowerCase();
+  Scorer.score = ([, title, , , score]) => score + (title.toLowerCase().includes(phrase) ? 20 : 0);
   const textOf = Search.htmlToText;
   Search.htmlToText = (page, anchor) => {
     const copy = new DOMParser().parseFromString(page, "text/html");

@@ -13,3 +13,4 @@ const close = () => {
 };
 document.fonts.ready.then(close);
 addEventListener("toggle", close, true);
+addEventListener("click", ({ target }) => target.closest?.(".quiz-check") && close()); // a quiz shows its answers

@@ -1,21 +1,24 @@
-// The part that widgets with a map share. It stands after _shared.js, before the widget's own module.
+// The part that widgets with a matrix or a map share. It stands after _shared.js, before the widget's own module.
 
 /**
- * A map of measured numbers: one radio button a cell, chosen by pointer, by drag, and by the arrow keys.
+ * A matrix, or a map of measured numbers: one radio button a cell, chosen by pointer, by drag, and by the arrow keys.
  *
  * `rows` (from the top) and `columns` are {at, text}: `at` is the index that `chosen` and `onChoose` speak of, and
- * `line: true` draws a line after a column. `draw(cell)` asks `cell(row, column)` of each for {lines, share, kind, name}:
- * what stands in it, how strong its colour is (0 to 1), its class `attnlab-map-KIND` if any, and its name for the ear.
+ * `line: true` draws a line after a column. `axes` are the names of both, as in ["queries ↓", "keys →"].
+ * `draw(cell)` asks `cell(row, column)` of each for {lines, share, kind, name}: what stands in it, how strong its
+ * colour is (0 to 1), its class `attnlab-map-KIND` if any, and its name for the ear.
  */
-function measuredMap({ stage, label, rows, columns, chosen, onChoose }) {
+function measuredMap({ stage, label, axes, rows, columns, chosen, onChoose }) {
   const box = element("div", { class: "attnlab-map", role: "radiogroup", "aria-label": label });
   box.style.setProperty("--columns", columns.length);
-  const head = (text = "") => element("span", { class: "attnlab-map-head", "aria-hidden": "true" }, text);
+  const head = (kind, text = "") =>
+    element("span", { class: `attnlab-map-head attnlab-map-${kind}`, "aria-hidden": "true" }, text);
   const cells = rows.map((row) =>
     columns.map((column) => takesKeys(element("div", { role: "radio", "data-row": row.at, "data-column": column.at }))),
   );
-  box.append(head(), ...columns.map(({ text }) => head(text)));
-  rows.forEach(({ text }, i) => box.append(head(text), ...cells[i]));
+  box.append(element("div", { class: "attnlab-map-axes" }, head("down", axes[0]), head("across", axes[1])));
+  box.append(head("down"), ...columns.map(({ text }) => head("across", text)));
+  rows.forEach(({ text }, i) => box.append(head("down", text), ...cells[i]));
   const spot = () => [rows, columns].map((axis, i) => axis.findIndex(({ at }) => at === chosen()[i]));
 
   const choose = (node) => {

@@ -24,6 +24,15 @@ def _maps(g: torch.Generator, L: int = 3, B: int = 2, H: int = 5, T: int = 4) ->
     return (1.5 * normal(g, L, B, H, T, T)).softmax(dim=-1)
 
 
+PREDICTION = ValueTask(
+    "attention_maps.prediction",
+    "Predict, then test",
+    guesses.PREDICTED,
+    kind="predict",
+    points=6,
+    wrong=guesses.WRONG_PREDICTIONS,
+)
+
 ROLLOUT = FunctionTask(
     "attention_maps.rollout",
     "Attention rollout",
@@ -122,15 +131,6 @@ def _(answer: Any, g: torch.Generator) -> None:
 
 
 # --- values -----------------------------------------------------------------------------------------------
-
-PREDICTION = ValueTask(
-    "attention_maps.prediction",
-    "Predict, then test",
-    guesses.PREDICTED,
-    kind="predict",
-    points=6,
-    wrong=guesses.WRONG_PREDICTIONS,
-)
 
 SINK = ValueTask(
     "attention_maps.sink",

@@ -343,7 +343,7 @@ function render({ model, el }) {
     const by = `${model.get("scaled") ? `√${model.get("dimensions")}` : "1"} × ${model.get("temperature").toFixed(1)}`;
     const scores = isMasked(i, j)
       ? `“${tokens[j]}” comes later and is masked out: weight 0.`
-      : `q·k = ${readable(products[i][j], 3)}, divided by ${by} = ${readable(products[i][j] / divisor(), 3)}, weight ${row[j].toFixed(4)}.`;
+      : `q·k = ${readable(products[i][j], 4)}; divided by ${by}, that is ${readable(products[i][j] / divisor(), 3)}; weight ${row[j].toFixed(4)}.`;
     return {
       j,
       row: `Most weight on “${tokens[best]}”: ${share(row[best])}. Entropy ${share(spread)} of at most ${share(Math.log(allowed))} nats, as if spread evenly over ${readable(Math.exp(spread))} of ${allowed}.`,

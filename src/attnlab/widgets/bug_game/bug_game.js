@@ -308,7 +308,8 @@ function render({ model, el }) {
     if (over) drawResult(now);
     else drawRound(now);
     table.refresh();
-    goes?.focus();
+    goes?.focus({ preventScroll: true }); // a browser would put it in the middle, and its curves or answers out of sight
+    goes?.scrollIntoView({ block: "nearest" });
     goes = undefined;
   }
   const redraw = life.onePerFrame(draw);

@@ -65,7 +65,7 @@ function pattern({ here, tokens, stripe, onPick }) {
     const top = (upright ? longest : 12) + 22;
     size = { left, cell, top };
     fill(svg, { width: left + tokens.length * cell + EDGE, height: top + tokens.length * cell + EDGE }, []);
-    svg.style.fontSize = `${Math.min(12, cell + 1)}px`;
+    svg.style.fontSize = `${Math.min(12, cell)}px`;
     across.setAttribute("x", left);
     const square = (node, t, j, side) => {
       const [x, y] = [left + (j + 0.5) * cell - side / 2, top + (t + 0.5) * cell - side / 2];

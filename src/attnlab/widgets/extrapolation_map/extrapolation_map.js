@@ -8,7 +8,7 @@ function render({ model, el }) {
   const measured = floats(model.get("measured"));
   const accuracy = (job, row, column) => measured[(job * kinds.length + row) * lengths.length + column];
   const now = () => ["job", "row", "column"].map((trait) => model.get(trait));
-  const points = (change) => (change > 0 ? "+" : "") + fixed(change);
+  const points = (change) => (change >= 0.005 ? "+" : "") + fixed(change); // no sign before 0.00
 
   const job = choice({
     stage: here,
@@ -19,7 +19,8 @@ function render({ model, el }) {
   job.input.dataset.trait = "job";
   const map = measuredMap({
     stage: here,
-    label: "map of accuracies",
+    label: "Map of accuracies",
+    axes: ["positions ↓", "tokens in the test →"],
     rows: kinds.map((text, at) => ({ at, text })),
     columns: lengths.map((length, at) => ({ at, text: at === trained ? `trained\n${length}` : String(length), line: at === trained })),
     chosen: () => now().slice(1),
@@ -31,7 +32,7 @@ function render({ model, el }) {
   const title = element("p", { class: "attnlab-title" });
   const list = element("ol", { class: "attnlab-bars", "aria-label": "All kinds at the chosen length" });
   const [told, key] = [0, 1].map(() => element("p", { class: "attnlab-fact" }));
-  key.textContent = "Kinds of positions downwards, tokens in the test to the right. In each cell the accuracy: stronger is higher. The double line: trained up to here.";
+  key.textContent = "In each cell the accuracy: stronger is higher. The double line: trained up to here.";
   const table = valueTable({
     stage: here,
     summary: "Accuracies as a table",

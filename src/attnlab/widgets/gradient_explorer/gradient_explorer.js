@@ -113,7 +113,7 @@ function drawAxes(scale, last) {
         width: right - MARGIN.left,
         height: bottom - floor,
       }),
-      shape("text", { class: "attnlab-quiet", x: right - 6, y: floor + 13, "text-anchor": "end" }, "underflow"),
+      shape("text", { class: "attnlab-quiet", x: MARGIN.left + 6, y: floor + 13 }, "underflow"),
       shape("text", { x: MARGIN.left - 8, y: bottom - 4, "text-anchor": "end" }, "0"),
     );
   }

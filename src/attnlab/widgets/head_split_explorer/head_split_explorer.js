@@ -274,7 +274,7 @@ function render({ model, el }) {
     stage: here,
     summary: "Numbers and weights as a table",
     content: () => ({
-      caption: `Step ${setting.step + 1} of ${STEPS.length}, ${STEPS[setting.step]}: ${formText()}.`,
+      caption: `${stepText()}: ${formText()}.`,
       columns: ["Number", "Token", "Column", "Head", "Index", "Address", "Value", "Weights of its row in its head"],
       rows: tensor.cells.map(({ index, address, id }) => {
         const { h, t } = locate(id);
@@ -310,6 +310,9 @@ function render({ model, el }) {
     table.node,
   );
 
+  const leftOut = (step) => setting.bug && (step === 2 || step === 4);
+  const stepText = () =>
+    `Step ${setting.step + 1} of ${STEPS.length}, ${STEPS[setting.step]}${leftOut(setting.step) ? ", left out" : ""}`;
   const formText = () => `shape ${tuple(tensor.axes)} = ${tuple(tensor.shape)}, strides ${tuple(tensor.strides)}`;
   const spoken = (id) => `, ${tokens[tokenOf(id)]}, column ${id % width}: ${short(numbers[id])}`;
 
@@ -355,7 +358,7 @@ function render({ model, el }) {
     form.textContent = formText();
     note.textContent = text;
     steps.forEach((node, at) => {
-      node.classList.toggle("attnlab-left-out", setting.bug && (at === 2 || at === 4));
+      node.classList.toggle("attnlab-left-out", leftOut(at));
       if (at === step) node.setAttribute("aria-current", "step");
       else node.removeAttribute("aria-current");
     });
@@ -390,7 +393,7 @@ function render({ model, el }) {
   const redraw = life.onePerFrame(draw);
   const inSentences = () => {
     const lost = setting.bug ? ` ${tensor.split.map(holdsText).join(". ")}.` : "";
-    return `Step ${setting.step + 1} of ${STEPS.length}, ${STEPS[setting.step]}: ${formText()}.${lost} ${chosenText()}`;
+    return `${stepText()}: ${formText()}.${lost} ${chosenText()}`;
   };
   life.watch(model, ["heads", "step", "followed", "bug", "chosen"], () => {
     compute();

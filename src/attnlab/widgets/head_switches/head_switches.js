@@ -128,13 +128,13 @@ function render({ model, el }) {
     stage: here,
     summary: "Measured shares and this sum as a table",
     content: () => ({
-      caption: `Heads on: ${onText()}. Measured shares without each head in turn, and the sum of example ${model.get("example") + 1}.`,
+      caption: `Heads on: ${onText()}. Measured shares with each head in turn switched over, and the sum of example ${model.get("example") + 1}.`,
       columns: ["What", ...names],
       rows: [
         ["measured, these heads", ...accuracy.map((share) => share.toFixed(4))],
         ...upTo(heads).map((h) => {
           const set = model.get("heads_on") ^ (1 << h);
-          return [`measured, head ${h + 1} ${on[h] ? "off" : "on"}, too`, ...accuracyOf(set).map((share) => share.toFixed(4))];
+          return [`measured, with head ${h + 1} ${on[h] ? "off" : "on"}`, ...accuracyOf(set).map((share) => share.toFixed(4))];
         }),
         ...upTo(heads + 1).map((h) => [
           h < heads ? `head ${h + 1} adds${on[h] ? "" : ", but is off"}` : "bias adds",

@@ -2,7 +2,7 @@
 // Names that are not defined here come from ../_shared.js, which stands before this text.
 
 const SQUARE = { least: 26, most: 48, gap: 2, withBit: 30 }; // pixels of a cell
-const BESIDE = 58; // pixels of a row for its name and its sum
+const BESIDE = 58; // pixels for a row's name and sum
 const STACKED_FROM = 10; // keys from which the board gets the whole width
 
 /** Softmax over the allowed keys of a row. A row without any becomes zeros, before NaN can arise. */
@@ -102,11 +102,11 @@ function board({ queries, keys, length, help }) {
     const cell = clamp(Math.floor((width - BESIDE) / keys) - SQUARE.gap, SQUARE.least, SQUARE.most);
     grid.style.setProperty("--cell", `${cell}px`);
     grid.classList.toggle("attnlab-no-bits", cell < SQUARE.withBit);
-    // A board that is too wide scrolls under a finger, which then taps; else a finger that moves sideways paints.
+    // Too wide a board scrolls under a finger, which then taps; else a finger paints sideways.
     grid.classList.toggle("attnlab-wide", BESIDE + keys * (cell + SQUARE.gap) > width);
   }
 
-  /** The cell under a pointer, the nearest one outside of the grid. */
+  /** The cell under a pointer, or the nearest one. */
   function at({ clientX, clientY }) {
     const first = rows[0].cells[0].getBoundingClientRect();
     const last = rows.at(-1).cells.at(-1).getBoundingClientRect();
@@ -211,7 +211,7 @@ function strokes({ life, board, queries, keys, bits, cursor, go, change, undo })
     if (!move && event.key !== " " && event.key !== "Enter") return;
     event.preventDefault();
     if (!move) return toggle([i, j]);
-    // The corner between the headings is no place to be.
+    // The corner of the headings is no place to be.
     const to = [clamp(move[0], j < 0 ? 0 : -1, queries - 1), clamp(move[1], i < 0 ? 0 : -1, keys - 1)];
     const inside = i >= 0 && j >= 0 && to[0] >= 0 && to[1] >= 0;
     const value = inside && valueAt([i, j]);

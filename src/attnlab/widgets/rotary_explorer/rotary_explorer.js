@@ -149,6 +149,7 @@ function render({ model, el }) {
   const clocks = upTo(pairs).map(clock);
   const title = element("p", { class: "attnlab-rotary-score" });
   const [place, comparison, key] = [0, 1, 2].map(() => element("p", { class: "attnlab-fact" }));
+  comparison.classList.add("attnlab-rotary-compared");
   key.append(
     "One clock for each pair. ",
     element("b", { class: "attnlab-is-query" }, "Solid: the query."),

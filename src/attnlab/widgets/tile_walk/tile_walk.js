@@ -94,7 +94,7 @@ function render({ model, el }) {
   const legend = element(
     "p",
     { class: "attnlab-fact" },
-    "Framed: the tile at hand, darker where its terms e^(s − m) are larger. Hatched: done, and let go. Plain: to come.",
+    "Framed: the tile at hand, fuller in colour where its terms e^(s\u00a0−\u00a0m) are larger. Hatched: done, and let go. Plain: to come.",
   );
   const whole = valueTable({
     stage: here,

@@ -1,5 +1,5 @@
-// Token journey: from station to station of the machine, and what each does to the vector of one token.
-// Names that are not defined here come from ../_shared.js and from the other modules of this folder.
+// Token journey: the stations of the machine, and what each does to the vector of one token.
+// Names not defined here come from ../_shared.js and the other modules of this folder.
 
 const LIKELIEST = 4;
 const SIDES = ["Source", "Target"];
@@ -66,7 +66,7 @@ function weightTable() {
           element(
             "tr",
             {},
-            element("th", { scope: "row" }, String(h + 1)),
+            element("th", { scope: "row" }, h + 1),
             ...row.map((weight, j) => {
               if (!sees[j]) return element("td", { class: "attnlab-unseen", "data-hidden": "" }, element("span", { class: "attnlab-spoken" }, "hidden"));
               const cell = element("td", { "data-weight": weight }, weight.toFixed(2).replace(/^0/, ""));
@@ -155,14 +155,14 @@ function render({ model, el }) {
 
   function tableOf() {
     const { cameIn, goesOut, weights, sees } = now;
-    const before = cameIn?.length === goesOut.length ? cameIn : undefined;
-    const number = (value) => (value === undefined ? "" : fixed(value, 4));
+    const before = cameIn?.length === goesOut.length && cameIn;
+    const number = (value) => (Number.isFinite(value) ? fixed(value, 4) : "");
     const kinds = isVocabulary() ? words : goesOut.map((_, k) => `number ${k + 1}`);
     return {
-      caption: `${names[model.get("station")]}, of ${token()}.`,
+      caption: `Of ${token()}: ${names[model.get("station")]}.`,
       columns: ["What", "came in", "goes out", "difference"],
       rows: [
-        ...kinds.map((name, k) => [name, number(before?.[k]), number(goesOut[k]), number(before && goesOut[k] - before[k])]),
+        ...kinds.map((name, k) => [name, number(before?.[k]), number(goesOut[k]), number(isVocabulary() || goesOut[k] - before?.[k])]),
         ...(weights ?? []).flatMap((row, h) =>
           row.map((weight, j) => [`weight of head ${h + 1} on ${keysOf()[j]}, token ${j + 1}`, "", sees[j] ? number(weight) : "hidden", ""]),
         ),
@@ -184,14 +184,14 @@ function render({ model, el }) {
     const lengths = {
       embed: () => `${long(goesOut)}: a row ${(lengthOf(goesOut) / Math.sqrt(run.width)).toFixed(2)} long, times √${run.width}`,
       logits: () => `${long(cameIn)} in; out come ${words.length} logits`,
-      softmax: () => `${words.length} shares that sum to 1`,
+      softmax: () => `${words.length}, which sum to 1`,
       say: () => `${long(cameIn)} in, ${long(goesOut)} out`,
     };
     const turned = () => `${long(cameIn)} in, ${long(goesOut)} out, turned by ${degrees(cameIn, goesOut).toFixed(0)}°`;
     return [
       ["Shape", `${shapeOf}${perHead}. This is row ${i + 1}.`],
       ["Parameters", `${(model.get("counts")[owner] ?? 0).toLocaleString("en")}${notes[kind] ?? ""}`],
-      ["Length", `${(lengths[kind] ?? turned)()}${added ? `. What is added is ${long(added)} long` : ""}`],
+      [kind === "softmax" ? "Numbers" : "Length", `${(lengths[kind] ?? turned)()}${added ? `. What is added is ${long(added)} long` : ""}`],
     ];
   }
 

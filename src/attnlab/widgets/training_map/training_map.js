@@ -8,6 +8,7 @@ const PLOT = { height: 210, left: 34, right: 8, top: 10, bottom: 34, highest: 2.
 const SIGNS = { learnt: "", guess: "=", diverged: "×" };
 const MEANING = { learnt: "learnt", guess: "no better than a guess", diverged: "diverged" };
 
+const inLayers = (depth) => `${depth} ${depth === 1 ? "layer" : "layers"}`;
 const inNats = (loss) => (Number.isFinite(loss) ? loss.toFixed(2) : "not finite");
 
 /** Curves by norm, depth and rate, with the mean of their last fifth and what became of each run. */
@@ -33,7 +34,8 @@ function makeMap({ stage, model, onChoose }) {
   const axis = (values, text) => values.map((value, at) => ({ at, text: text(value) }));
   const map = measuredMap({
     stage,
-    label: "map of last losses",
+    label: "Map of last losses",
+    axes: ["layers ↑", "learning rate →"],
     rows: axis(depths, String).reverse(),
     columns: axis(rates, (rate) => String(rate).replace(/^0/, "")),
     chosen: () => [model.get("row"), model.get("column")],
@@ -45,7 +47,7 @@ function makeMap({ stage, model, onChoose }) {
       lines: [SIGNS[outcome], Number.isFinite(final) ? final.toFixed(2) : ""].filter(Boolean),
       share: outcome === "learnt" ? clamp(1 - final / model.get("guess"), 0, 1) : 0,
       kind: outcome,
-      name: `${depths[row]} layers, rate ${rates[column]}: last loss ${inNats(final)}, ${MEANING[outcome]}`,
+      name: `${inLayers(depths[row])}, rate ${rates[column]}: last loss ${inNats(final)}, ${MEANING[outcome]}`,
     };
   };
   return { node: map.node, draw: (read) => map.draw(cell(read)) };
@@ -87,7 +89,7 @@ function tables({ stage, model, read }) {
     summary: "Last losses as a table",
     content: () => ({
       caption: `Last loss in nats, ${titled()}, by layers and learning rate`,
-      columns: ["layers", ...rates.map(String)],
+      columns: ["Layers", ...rates.map(String)],
       rows: depths.map((depth, row) => [
         String(depth),
         ...rates.map((_, column) => {
@@ -105,8 +107,8 @@ function tables({ stage, model, read }) {
       const both = NORMS.map((norm) => read(norm, row, column).losses);
       const span = model.get("steps") / both[0].length;
       return {
-        caption: `Loss in nats at ${depths[row]} layers and the rate ${rates[column]}`,
-        columns: ["steps", ...NORMS.map((norm) => `${norm}-norm`)],
+        caption: `Loss in nats at ${inLayers(depths[row])} and the rate ${rates[column]}`,
+        columns: ["Steps", ...NORMS.map((norm) => `${norm}-norm`)],
         rows: both[0].map((_, i) => [`${i * span + 1} to ${(i + 1) * span}`, ...both.map((one) => inNats(one[i]))]),
       };
     },
@@ -119,11 +121,11 @@ function render({ model, el }) {
   const read = reader(model);
   const norm = choice({
     stage: view,
-    label: "norm",
+    label: "Norm",
     options: NORMS.map((name) => [name, `${name}-norm`]),
     onChange: (value) => view.set("norm", value),
   });
-  const warmup = checkbox({ stage: view, label: "warm-up", onChange: (on) => view.set("warmup", on) });
+  const warmup = checkbox({ stage: view, label: "Warm-up", onChange: (on) => view.set("warmup", on) });
   const map = makeMap({
     stage: view,
     model,
@@ -136,7 +138,7 @@ function render({ model, el }) {
   const title = element("p", { class: "attnlab-map-title" });
   const legend = element("ul", { class: "attnlab-curve-legend" });
   const all = tables({ stage: view, model, read });
-  const key = "Layers upwards, learning rate to the right, and in each cell the last loss in nats: stronger is lower. ";
+  const key = "In each cell the last loss in nats: stronger is lower. ";
   const curves = element("div", { class: "attnlab-map-curves" }, title, legend, svg);
   view.add(
     element("div", { class: "attnlab-controls" }, norm.node, warmup.node),
@@ -145,7 +147,7 @@ function render({ model, el }) {
     ...all.map((table) => table.node),
   );
 
-  const place = () => `${model.get("depths")[model.get("row")]} layers, rate ${model.get("rates")[model.get("column")]}`;
+  const place = () => `${inLayers(model.get("depths")[model.get("row")])}, rate ${model.get("rates")[model.get("column")]}`;
   const runs = () => NORMS.map((name) => ({ norm: name, ...read(name, model.get("row"), model.get("column")) }));
   const told = ({ norm: name, final, outcome }) => `${name}-norm ${inNats(final)}, ${MEANING[outcome]}`;
   function draw() {

@@ -12,9 +12,9 @@ const EXAMPLES = [
   "Blursday, July 4, 1984",
 ];
 const LOOKS = [
-  ["cross", "Cross-attention: a written word looks at the phrase"],
-  ["self", "Decoder self-attention: at the words before it"],
-  ["encoder", "Encoder self-attention: the phrase looks at itself"],
+  ["cross", "Cross-attention: the phrase"],
+  ["self", "Decoder self-attention: earlier words"],
+  ["encoder", "Encoder self-attention: the phrase"],
 ];
 
 /** The parts of the page that a reader uses and sees, put together. */
@@ -96,6 +96,7 @@ function layOut({ here, entries, act }) {
     box("pair", element("div", {}, heading("Greedy"), said, facts.greedy), element("div", {}, beams.node, candidates)),
     facts.trained,
   );
+  body.tabIndex = -1; // takes the focus when the button above it goes
   if (entries.length < 2) language.node.hidden = true;
   here.add(box("controls", language.node), start, body);
   return { input, examples, language, part, look, head, beams, controls, query, words, drawn, table, list, facts, candidates, said, start, body };

@@ -55,6 +55,13 @@ function shownPiece(piece) {
   return text.length > NAMED_UP_TO ? `${Array.from(text).slice(0, NAMED_UP_TO).join("")}…` : text;
 }
 
+/** The names of some pieces; the spaces of those that differ in nothing else are shown. */
+function namesOf(pieces) {
+  const names = pieces.map(shownPiece);
+  const alone = (name) => names.indexOf(name) === names.lastIndexOf(name);
+  return names.map((name, at) => (alone(name) ? name : pieces[at].replaceAll(/\s/g, "␣")));
+}
+
 /** The words that the translator does not know, by name. */
 function unknownNote(unknown) {
   const named = unknown.slice(0, MOST_NAMED).map((piece) => `“${shownPiece(piece)}”`);

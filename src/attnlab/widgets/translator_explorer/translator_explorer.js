@@ -3,8 +3,8 @@
 const PACE = 140; // milliseconds from word to word
 
 function percent(probability) {
-  if (probability > 0.9995) return "> 99.9 %";
-  return probability < 0.0005 ? "< 0.1 %" : `${(100 * probability).toFixed(1)} %`;
+  if (probability > 0.9995) return ">\u00a099.9\u00a0%";
+  return probability < 0.0005 ? "<\u00a00.1\u00a0%" : `${(100 * probability).toFixed(1)}\u00a0%`;
 }
 
 function render({ model, el }) {
@@ -101,6 +101,13 @@ function render({ model, el }) {
     redraw();
     if (!ready) return;
     reveal();
+    let told = false;
+    const show = () => {
+      redraw();
+      if (told || result?.text === undefined) return;
+      told = true; // once: what is counted later would put the sentence off again and again
+      here.announce(inSentences);
+    };
     work.run(
       translation({
         model: translator,
@@ -110,7 +117,7 @@ function render({ model, el }) {
         phrases: view.entry.measured?.effects ? [] : phrases,
         known,
         result,
-        show: redraw,
+        show,
       }),
     );
     here.announce(inSentences);
@@ -207,13 +214,15 @@ function render({ model, el }) {
     if (!result?.steps.length) return { caption: "Nothing is translated yet.", columns: ["Word"], rows: [] };
     const { keys, layers } = looking();
     const names = layers.flatMap((heads, layer) => heads.map((_, head) => `${layer + 1}.${head + 1}`));
+    const { top } = result.steps[word()];
+    const next = namesOf(top.map(([id]) => current.translator.targetWords[id]));
     return {
       caption: `Weights of each head (layer.head) on each word, and behind them the likeliest next words.`,
       columns: ["Word", ...names],
       rows: [
         ...keys.map((key, at) => [key, ...layers.flat().map((weights) => weights[at].toFixed(4))]),
-        ...result.steps[word()].top.map(([id, probability]) => [
-          `next: ${shownPiece(current.translator.targetWords[id])}`,
+        ...top.map(([, probability], at) => [
+          `next: ${next[at]}`,
           probability.toFixed(4),
           ...names.slice(1).map(() => ""),
         ]),
@@ -259,8 +268,10 @@ function render({ model, el }) {
       loading: entries[0].address ? "Loading the translator…" : "Waiting for the kernel. If nothing comes, run the cell again.",
       failed: problem,
     };
+    const pressed = ui.start.contains(document.activeElement);
     ui.start.hidden = view.state === "ready";
     ui.body.hidden = view.state !== "ready";
+    if (pressed && view.state === "ready") ui.body.focus({ preventScroll: true }); // its button is gone
     ui.start.firstChild.textContent = sentences[view.state] ?? "";
     ui.controls.load.textContent = view.state === "failed" ? "Try again" : "Load the translator";
     ui.controls.load.setAttribute("aria-label", ui.controls.load.textContent);
@@ -321,10 +332,11 @@ function render({ model, el }) {
     ui.controls.on.setAttribute("aria-disabled", String(!result || word() >= result.steps.length - 1));
     if (!shown) return;
     const step = result.steps[word()];
-    ui.facts.next.textContent = `Word ${word() + 1} of ${result.text ? result.steps.length : "…"}: what may follow ${word() ? `“${written()[word() - 1]}”` : "the begin"}.`;
+    ui.facts.next.textContent = `Word ${word() + 1} of ${result.text ? result.steps.length : "…"}: what may follow ${word() ? `“${written()[word() - 1]}”` : "the beginning"}.`;
+    const next = namesOf(step.top.map(([id]) => translator.targetWords[id]));
     ui.list.replaceChildren(
-      ...step.top.map(([id, probability], at) => {
-        const line = weightBar(shownPiece(translator.targetWords[id]), probability, at === 0);
+      ...step.top.map(([, probability], at) => {
+        const line = weightBar(next[at], probability, at === 0);
         line.dataset.probability = probability;
         line.lastChild.textContent = percent(probability);
         return line;
