@@ -653,8 +653,8 @@ plots.matrix(cross_attention(example)[-1],
              rows=[*target_tokens, "<eos>"], columns=[*source_tokens, "<eos>"],
              x="source", y="target, as it is written",
              alt="Cross-attention of the last decoder layer for one date. Each row is the "
-                 "place that writes a target token. Weekday, day, month and year mostly look at the "
-                 "source token that says the same, out of order.")
+                 "place that writes a target token. Weekday, day, month and year mostly "
+                 "look at the source token that says the same, out of order.")
 
 # %% [markdown]
 # The rows of day and month change places, since French writes the day first, and the digits go in order. A weekday often

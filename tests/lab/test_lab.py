@@ -347,6 +347,8 @@ def open_lab(url: str, runtime: Path) -> tuple[Lab, Callable[[], None]]:
 def lab(server: tuple[str, Path]) -> Iterator[Lab]:
     lab, close = OWN_THREAD.submit(open_lab, *server).result()
     yield lab
+    if "client" in vars(lab):  # some test has asked the kernel
+        OWN_THREAD.submit(lab.client.stop_channels).result()
     OWN_THREAD.submit(close).result()
 
 

@@ -16,6 +16,7 @@ from tests.site.widget_use import (
     focused,
     frames,
     host_at,
+    moving,
     press,
     said,
     spoil,
@@ -253,8 +254,7 @@ def test_forced_colours_keep_the_stripe_and_heads_that_are_off_apart(start):
     view.get_by_role("button", name="All on").click()
     frames(view.page)
     assert mark.evaluate(style, "fill") != "none"
-    moving = "all => all.filter(node => getComputedStyle(node).transitionDuration !== '0s').length"
-    assert view.locator("*").evaluate_all(moving) == 0
+    assert moving(view) == 0
 
 
 def test_a_burst_of_changes_is_drawn_once_and_announced_once(start):

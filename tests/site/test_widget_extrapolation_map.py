@@ -17,6 +17,7 @@ from tests.site.widget_use import (
     focused,
     frames,
     host_at,
+    moving,
     press,
     spoil,
     taken_away,
@@ -262,8 +263,7 @@ def test_forced_colours_and_reduced_motion(show, scheme):
         (".attnlab-ghost", "borderTopColor"),
     ):
         assert view.locator(part).first.evaluate(colour, name) != background, part
-    moving = "all => all.filter(node => getComputedStyle(node).transitionDuration !== '0s').length"
-    assert view.locator("*").evaluate_all(moving) == 0
+    assert moving(view) == 0
 
 
 def test_nothing_listens_once_it_is_taken_away(url, open_url):

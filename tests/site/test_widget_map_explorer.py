@@ -17,6 +17,7 @@ from tests.site.widget_use import (
     focused,
     frames,
     host_at,
+    moving,
     press,
     said,
     spoil,
@@ -286,8 +287,7 @@ def test_forced_colours_show_what_is_open_and_nothing_moves(start):
     outline = "node => getComputedStyle(node).outlineStyle"
     assert small(view, 0, 0).evaluate(outline) == "solid"
     assert small(view, 0, 1).evaluate(outline) == "none"
-    moving = "all => all.filter(node => getComputedStyle(node).transitionDuration !== '0s').length"
-    assert view.locator("*").evaluate_all(moving) == 0
+    assert moving(view) == 0
 
 
 def test_a_burst_of_changes_is_drawn_once_and_announced_once(start):

@@ -18,6 +18,7 @@ from tests.site.widget_use import (
     focused,
     frames,
     host_at,
+    moving,
     press,
     spoil,
     taken_away,
@@ -303,8 +304,7 @@ def test_forced_colours_and_reduced_motion(show, scheme):
     # The two hands are told apart without their colours.
     dashes = [view.locator(f".attnlab-hand-{one}").first for one in ("query", "key")]
     assert len({line.evaluate(colour, "strokeDasharray") for line in dashes}) == 2
-    moving = "all => all.filter(node => getComputedStyle(node).transitionDuration !== '0s').length"
-    assert view.locator("*").evaluate_all(moving) == 0
+    assert moving(view) == 0
 
 
 def test_nothing_listens_once_it_is_taken_away(url, open_url):

@@ -21,7 +21,7 @@ from playwright.sync_api import Locator, Page
 from attnlab import tasks
 from attnlab.export import TrainedTranslator, load_translator
 from attnlab.widgets import TranslatorExplorer
-from tests.site.widget_use import focused, frames, host_at, press
+from tests.site.widget_use import focused, frames, host_at, moving, press
 from tools import translators
 from tools.taken_away import single_parts, taken_away
 
@@ -581,8 +581,7 @@ def test_forced_colours_keep_every_part_in_sight(shown, scheme):
 def test_nothing_moves_by_itself(shown):
     view = shown()
     assert view.evaluate("view => view.getAnimations({ subtree: true }).length") == 0
-    lasting = "all => all.filter(node => getComputedStyle(node).transitionDuration !== '0s').length"
-    assert view.locator("*").evaluate_all(lasting) == 0
+    assert moving(view) == 0
 
 
 def test_nothing_listens_once_the_widget_is_taken_away(url, open_url):

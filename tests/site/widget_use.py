@@ -62,6 +62,18 @@ def frames(page: Page, count: int = 2) -> None:
         page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
+def moving(view: Locator) -> int:
+    """How many elements of a widget have transitions that last.
+
+    Counted in one script: an element that a drawing takes away between two has no style at all.
+    """
+    count: int = view.evaluate(
+        """view => [...view.querySelectorAll("*")]
+          .filter(node => getComputedStyle(node).transitionDuration !== "0s").length"""
+    )
+    return count
+
+
 def said(view: Locator, start: str) -> str:
     """What a widget announces, once it begins with ``start``: announcements wait until the reader rests."""
     live = view.locator("[aria-live=polite]").first
