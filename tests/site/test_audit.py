@@ -164,6 +164,7 @@ def scored(form, name, score):
         (row(scores=scored("desktop", "performance", 99)), True, ["desktop performance 99, at least 100"]),
         (row(scores=scored("desktop", "performance", 99)), False, []),
         (row(scores=scored("mobile", "seo", 99)), False, ["mobile seo 99, at least 100 (why)"]),
+        (row("search", scores=scored("mobile", "seo", 50)), False, []),
         (row(axe=["dark: region (1)"]), False, ["axe, dark: region (1)"]),
         (row("book/pages/index", policy=["console: x"]), False, ["console: x"]),
     ],

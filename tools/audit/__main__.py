@@ -20,7 +20,6 @@ from tools.course import Stop, find_browser
 from tools.pdf import contents
 
 ROOT = Path(__file__).resolve().parents[2]
-MORE = ("search", "404")  # pages that are not in the table of contents
 SHAPE = "{:<40}{:>15}{:>16}{:>6}{:>6}{:>5}{:>8}"
 HEAD = SHAPE.format("page", "phone", "desk", "kB", "all", "axe", "policy")
 
@@ -34,7 +33,7 @@ def chosen(html: Path, only: Sequence[str]) -> list[str]:
     if not (html / "index.html").is_file():
         raise SystemExit(f"there is no website in {html}: run `make site` first")
     names = [name for part in contents.read(ROOT / "_toc.yml") for name in part.pages]
-    names += [name for name in MORE if (html / f"{name}.html").is_file()]
+    names += [name for name in bars.UNLISTED if (html / f"{name}.html").is_file()]
     for word in only:
         if not any(word in name for name in names):
             raise SystemExit(f"no page has {word!r} in its name: {', '.join(names)}")

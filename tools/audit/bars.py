@@ -12,6 +12,7 @@ from tools.audit.visit import Findings
 WITHOUT_FIGURES, WITH_FIGURES = 150_000, 350_000  # bytes, of a lesson with its widget
 PERFORMANCE = {"mobile": 98, "desktop": 100}  # on the heaviest lesson
 LESSON = re.compile(r"notebooks/\d\d_")
+UNLISTED = ("search", "404")  # they ask search engines to leave them out, which costs them their SEO
 
 
 @dataclass
@@ -41,6 +42,8 @@ def missed(row: Row, is_heaviest: bool) -> list[str]:
             said.append(f"{found.weight / 1000:.0f} kB with figures, at most {WITH_FIGURES // 1000}")
     for form, scores in row.scores.items():
         for name, score in scores.items():
+            if name == "seo" and row.name in UNLISTED:
+                continue
             least = PERFORMANCE[form] if name == "performance" else 100
             if score < least and (name != "performance" or is_heaviest):
                 why = "" if name == "performance" else f" ({', '.join(row.failing.get(form, []))})"
