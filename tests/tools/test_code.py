@@ -62,3 +62,15 @@ def test_code_counts(there, other):
 
 def test_a_string_that_is_the_value_of_a_cell_counts():
     assert fingerprint('"shown"') != fingerprint('"shown, too"')
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "other.lines(x, alt={})",
+        "plots.lines(x, guides=torch.rand({}, generator=generator))",
+        "plots.lines(x, guides=[next(batches) for _ in range({})])",
+    ],
+)
+def test_arguments_of_others_and_those_that_take_from_a_stream_count(code):
+    assert fingerprint(code.format(1)) != fingerprint(code.format(2))

@@ -67,8 +67,11 @@ def _without_words(source: str) -> str:
     except SyntaxError:
         return source  # a magic: places in it are not those of the tree
     lines = source.encode().split(b"\n")
-    shown = [call for call in calls(tree) if called(call) == "claim" or _draws(call)]
-    parts = [keyword for call in shown for keyword in call.keywords] + _docstrings(tree)
+    bounds = [keyword for call in calls(tree, "claim") for keyword in call.keywords]
+    looks = [
+        keyword for call in calls(tree) if _draws(call) for keyword in call.keywords if not _takes(keyword)
+    ]
+    parts = [*bounds, *looks, *_docstrings(tree)]
     outer: list[ast.keyword | ast.stmt] = []
     for part in sorted(parts, key=_start):
         if not outer or _start(part) >= _end(outer[-1]):
@@ -91,6 +94,12 @@ def _end(part: ast.keyword | ast.stmt) -> tuple[int, int]:
 def _draws(call: ast.Call) -> bool:
     """Whether a call is one of the package's plotting functions, by the name that all manuscripts use."""
     return getattr(getattr(call.func, "value", None), "id", "") == "plots"
+
+
+def _takes(keyword: ast.keyword) -> bool:
+    """Whether an argument takes something from a stream, so that later cells would get other numbers."""
+    names = {node.id for node in ast.walk(keyword) if isinstance(node, ast.Name)}
+    return not names.isdisjoint({"generator", "next"})
 
 
 def _docstrings(tree: ast.Module) -> list[ast.keyword | ast.stmt]:
